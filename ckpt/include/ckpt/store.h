@@ -1,0 +1,382 @@
+/* <ckpt/store.h>: a store that keeps every checkpoint of a training in a fraction of the space, bit-exact.
+ *
+ * Simple use
+ *
+ *     ckpt_store *store = NULL;
+ *     ckpt_error err = {0};
+ *     if (ckpt_store_open(&store, ".", NULL, &err))            the nearest .ckpt upwards
+ *         ...
+ *     const char *paths[] = {"runs/exp1"};
+ *     ckpt_save_result saved;
+ *     ckpt_save_files(&saved, store, paths, 1, NULL, &err);
+ *     ckpt_restore_files(NULL, store, "latest", &(ckpt_restore_options){.size = sizeof(ckpt_restore_options), .dir = "out"}, &err);
+ *     ckpt_store_close(store);
+ *
+ * Rules that hold everywhere
+ *
+ * - Functions return 0 or a code of <ckpt/error.h>. `err` may be NULL.
+ * - Out parameters come first, the object next, options after. An options pointer may be NULL for all defaults; else its
+ *   first member `size` must be sizeof the struct, so that a newer library understands older callers.
+ * - What a function hands out through a pointer to a pointer belongs to the caller and has a `_free` or `_close`.
+ *   `const char *` members of such an object live as long as the object.
+ * - A `ckpt_store` may be used by one thread at a time; several stores, also on one folder, by several threads.
+ * - Names of checkpoints: a tag, `latest`, `best`, `step:1500`, a prefix of an id; each with `~N` for N before it. */
+#ifndef CKPT_STORE_H
+#define CKPT_STORE_H
+
+#include <ckpt/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CKPT_ID_SIZE 65           /* 64 hexadecimal digits and the final 0 */
+#define CKPT_RANK_MAX 16          /* dimensions of a tensor */
+#define CKPT_META_BYTES_MAX 2048  /* message, keys and values of one checkpoint together */
+#define CKPT_META_PAIRS_MAX 64
+#define CKPT_TAG_BYTES_MAX 200
+#define CKPT_STEP_NONE (-1)
+
+CKPT_API const char *ckpt_version(void); /* "0.1.0" */
+
+/* ---- Tensors ---------------------------------------------------------------------------------------------------- */
+
+/* Numbers are part of the store's format (docs/format.md) and never change. */
+typedef enum ckpt_dtype {
+    CKPT_OPAQUE = 0, /* bytes of unknown meaning */
+    CKPT_BOOL = 1,
+    CKPT_U8 = 2,
+    CKPT_I8 = 3,
+    CKPT_U16 = 4,
+    CKPT_I16 = 5,
+    CKPT_U32 = 6,
+    CKPT_I32 = 7,
+    CKPT_U64 = 8,
+    CKPT_I64 = 9,
+    CKPT_F16 = 10,
+    CKPT_BF16 = 11,
+    CKPT_F32 = 12,
+    CKPT_F64 = 13,
+    CKPT_C64 = 14,  /* two F32 */
+    CKPT_C128 = 15, /* two F64 */
+    CKPT_F8_E4M3 = 16,
+    CKPT_F8_E5M2 = 17
+} ckpt_dtype;
+
+CKPT_API const char *ckpt_dtype_name(ckpt_dtype dtype); /* "f32"; "opaque" for 0; NULL for a number not in the list */
+CKPT_API size_t ckpt_dtype_size(ckpt_dtype dtype);      /* bytes of an element; 1 for CKPT_OPAQUE */
+
+/* A tensor in the caller's memory: dense, in row-major order, little-endian. */
+typedef struct ckpt_tensor {
+    const char *name;
+    ckpt_dtype dtype;
+    unsigned rank;
+    uint64_t shape[CKPT_RANK_MAX];
+    void *data; /* read by saving, written by restoring; product of shape times ckpt_dtype_size bytes */
+} ckpt_tensor;
+
+/* A string beside the tensors. Other kinds of values are the caller's to spell (exact floats as hexadecimal). */
+typedef struct ckpt_value {
+    const char *key, *value;
+} ckpt_value;
+
+/* ---- Opening ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_store ckpt_store;
+
+/* Called now and then during long work with bytes done and in all; a non-zero return stops the work with
+ * CKPT_EINTERRUPTED, leaving the store as it was. */
+typedef int (*ckpt_progress_fn)(void *payload, uint64_t done_bytes, uint64_t total_bytes);
+/* Receives one line about something that is not an error (a file saved as opaque bytes and why, a fallback). */
+typedef void (*ckpt_note_fn)(void *payload, const char *note);
+
+typedef struct ckpt_open_options {
+    size_t size;
+    unsigned threads; /* 0: as many as the machine allows this process */
+    ckpt_progress_fn progress;
+    ckpt_note_fn note;
+    void *payload; /* for both */
+} ckpt_open_options;
+
+/* Creates `dir`/.ckpt with its folders and a config.ini whose retention fits a 5 GB disk. An existing complete store is
+ * left as it is and CKPT_OK returned with *existed true; one whose creation was cut short is completed. */
+CKPT_API int ckpt_store_init(bool *existed, const char *dir, ckpt_error *err);
+
+/* Opens the store at `path`: a .ckpt folder, its parent, or (with path NULL) CKPT_STORE, else the nearest .ckpt upwards
+ * from the current folder. Errors: CKPT_ENOSTORE, CKPT_EVERSION, CKPT_EIO. */
+CKPT_API int ckpt_store_open(ckpt_store **out, const char *path, const ckpt_open_options *options, ckpt_error *err);
+CKPT_API void ckpt_store_close(ckpt_store *store);          /* NULL is fine */
+CKPT_API const char *ckpt_store_path(const ckpt_store *store); /* absolute path of the .ckpt folder */
+
+/* ---- Saving ----------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_save_options {
+    size_t size;
+    const char *message;    /* NULL: none */
+    int64_t step;           /* CKPT_STEP_NONE: none */
+    const ckpt_value *meta; /* val_acc=0.93 ...; keys of letters, digits, `_ . -` */
+    size_t meta_count;
+    const char *tag; /* also tag it; NULL: no */
+} ckpt_save_options;
+
+#define CKPT_SAVE_OPTIONS_INIT {sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL}
+
+typedef struct ckpt_save_result {
+    char id[CKPT_ID_SIZE];
+    uint64_t sequence;
+    uint64_t files, tensors;
+    uint64_t raw_bytes;    /* of all files */
+    uint64_t stored_bytes; /* what this save added to the store: pack and snapshot */
+    uint64_t coded_bytes;  /* of these, coded chunks */
+    uint64_t shared_bytes; /* raw bytes that were in the store already */
+} ckpt_save_result;
+
+/* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its relative
+ * path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a save.
+ * Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY. */
+CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
+                             const ckpt_save_options *options, ckpt_error *err);
+
+/* Saves tensors from memory as the file `file_name` (NULL: "state.safetensors") in the safetensors format, `values` in
+ * its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise. */
+CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name,
+                               const ckpt_tensor *tensors, size_t count, const ckpt_value *values, size_t value_count,
+                               const ckpt_save_options *options, ckpt_error *err);
+
+/* Background writer: one save in flight and one staged.
+ *
+ *   submit ── copies the state into pre-faulted memory and returns
+ *   thread ── in flight ──> committed        a newer ordinary save replaces the staged one (counted)
+ *              staged                        tagged and final saves are never replaced
+ *
+ * An error of the background is returned by the next submit, wait or close; it is never swallowed. The writer opens the
+ * store a second time, so the caller's own handle stays free. */
+typedef struct ckpt_writer ckpt_writer;
+
+typedef enum ckpt_importance {
+    CKPT_ORDINARY = 0, /* may be replaced by a newer one before it is written */
+    CKPT_BEST = 1,     /* replaced by a newer best only */
+    CKPT_KEEP = 2      /* tagged, final, on a signal: never replaced; a second one waits */
+} ckpt_importance;
+
+typedef struct ckpt_writer_stats {
+    uint64_t submitted, committed, replaced, dropped;
+    double blocked_seconds; /* time spent inside submit, in all */
+    ckpt_save_result last;
+} ckpt_writer_stats;
+
+CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options, ckpt_error *err);
+CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
+                                const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
+                                ckpt_importance importance, ckpt_error *err);
+CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until nothing is staged or in flight */
+CKPT_API void ckpt_writer_stats_get(ckpt_writer_stats *out, ckpt_writer *writer);
+CKPT_API int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err); /* waits, then frees, also when it fails */
+
+/* ---- Listing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_info {
+    char id[CKPT_ID_SIZE];
+    uint64_t sequence;
+    int64_t time;  /* seconds since 1970, UTC */
+    int64_t step;  /* or CKPT_STEP_NONE */
+    uint64_t files, raw_bytes, stored_bytes;
+    const char *message; /* "" when none */
+    size_t meta_count;
+    const ckpt_value *meta;
+    size_t tag_count;
+    const char *const *tags;
+} ckpt_info;
+
+/* All checkpoints, newest first. */
+typedef struct ckpt_list ckpt_list;
+CKPT_API int ckpt_list_new(ckpt_list **out, ckpt_store *store, ckpt_error *err);
+CKPT_API size_t ckpt_list_count(const ckpt_list *list);
+CKPT_API const ckpt_info *ckpt_list_get(const ckpt_list *list, size_t i);
+CKPT_API void ckpt_list_free(ckpt_list *list);
+
+/* Resolves a name and writes the full id; CKPT_ENOTFOUND with a hint (near names, what exists), CKPT_EUSAGE when an id
+ * prefix fits several. */
+CKPT_API int ckpt_find(char id[CKPT_ID_SIZE], ckpt_store *store, const char *name, ckpt_error *err);
+
+/* Files and tensors of one checkpoint, or of a plain file on disk. */
+typedef enum ckpt_file_kind { CKPT_FILE = 0, CKPT_FOLDER = 1, CKPT_LINK = 2 } ckpt_file_kind;
+
+typedef struct ckpt_file_info {
+    const char *path;
+    ckpt_file_kind kind;
+    unsigned mode; /* permission bits */
+    uint64_t size;
+    char sha256[CKPT_ID_SIZE]; /* "" for folders and links */
+    const char *link_target;   /* "" but for links */
+    const char *format;        /* "torch", "safetensors", "npy", "npz", "opaque"; "" for folders and links */
+    size_t tensor_first, tensor_count;
+} ckpt_file_info;
+
+typedef struct ckpt_tensor_info {
+    const char *name;
+    ckpt_dtype dtype;
+    unsigned rank;
+    uint64_t shape[CKPT_RANK_MAX];
+    int64_t stride[CKPT_RANK_MAX]; /* in elements, as stored; row-major when the tensor is contiguous */
+    bool contiguous;               /* row-major without gaps */
+    size_t file;                   /* which file holds it */
+    uint64_t bytes;                /* elements times size of an element */
+} ckpt_tensor_info;
+
+typedef struct ckpt_content ckpt_content;
+/* `name` as for ckpt_find. With `latest` and a damaged newest checkpoint the newest good one is opened and a note given. */
+CKPT_API int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err);
+/* A plain file of any format that ckpt reads; needs no store. */
+CKPT_API int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err);
+CKPT_API const ckpt_info *ckpt_content_info(const ckpt_content *content); /* NULL for a plain file */
+CKPT_API size_t ckpt_content_file_count(const ckpt_content *content);
+CKPT_API const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i);
+CKPT_API size_t ckpt_content_tensor_count(const ckpt_content *content);
+CKPT_API const ckpt_tensor_info *ckpt_content_tensor(const ckpt_content *content, size_t i);
+CKPT_API size_t ckpt_content_value_count(const ckpt_content *content, size_t file);   /* safetensors metadata */
+CKPT_API const ckpt_value *ckpt_content_value(const ckpt_content *content, size_t file, size_t i);
+/* Copies elements [first, first + count) of tensor i, in row-major order of its shape whatever its strides, to dst. */
+CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count, ckpt_error *err);
+CKPT_API void ckpt_content_close(ckpt_content *content);
+
+/* ---- Restoring -------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_restore_options {
+    size_t size;
+    const char *dir; /* where to; NULL: the current folder, at the saved relative paths */
+    bool overwrite;  /* without it a differing existing file is CKPT_ECONFIRM, before anything is written */
+    bool dry_run;    /* only check what would be overwritten */
+} ckpt_restore_options;
+
+typedef struct ckpt_restore_result {
+    char id[CKPT_ID_SIZE]; /* what was restored; not the newest when that one is damaged */
+    uint64_t files, bytes;
+    uint64_t unchanged_files; /* were there already, byte for byte */
+    bool fell_back;
+} ckpt_restore_result;
+
+/* Every file appears under its name only when its SHA-256 is right. `result` may be NULL. */
+CKPT_API int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, const char *name,
+                                const ckpt_restore_options *options, ckpt_error *err);
+
+/* Restores tensors by name into the caller's buffers (dtype and shape must match, else CKPT_EUSAGE names the tensor).
+ * Chunk checks are made, the file's SHA-256 is not. */
+CKPT_API int ckpt_restore_tensors(ckpt_store *store, const char *name, const ckpt_tensor *tensors, size_t count, ckpt_error *err);
+
+/* ---- Names, removal, retention ---------------------------------------------------------------------------------- */
+
+CKPT_API int ckpt_tag_set(ckpt_store *store, const char *tag, const char *name, bool move, ckpt_error *err);
+CKPT_API int ckpt_tag_remove(ckpt_store *store, const char *tag, ckpt_error *err);
+
+/* Forgets a checkpoint. Its bytes go with the next prune. CKPT_ECONFIRM when it is tagged and `force` is false. */
+CKPT_API int ckpt_remove(ckpt_store *store, const char *name, bool force, ckpt_error *err);
+
+typedef struct ckpt_prune_row {
+    char id[CKPT_ID_SIZE];
+    bool keep;
+    char reason[80]; /* "last 5", "best 2 (val_acc 0.93)", "tagged", "no rule keeps it" */
+} ckpt_prune_row;
+
+typedef struct ckpt_prune_result {
+    size_t row_count;
+    ckpt_prune_row *rows; /* newest first */
+    uint64_t removed_checkpoints, removed_packs, freed_bytes;
+} ckpt_prune_result;
+
+typedef struct ckpt_prune_options {
+    size_t size;
+    bool dry_run;
+    const char *keep; /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
+} ckpt_prune_options;
+
+/* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint.
+ * CKPT_EBUSY when another prune runs. */
+CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options, ckpt_error *err);
+CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
+
+/* ---- Checking and counting -------------------------------------------------------------------------------------- */
+
+typedef enum ckpt_verify_level {
+    CKPT_VERIFY_NAMES = 0, /* names, sizes, indexes: seconds */
+    CKPT_VERIFY_READ = 1,  /* and the SHA-256 of every pack */
+    CKPT_VERIFY_FULL = 2   /* and every file decoded against its SHA-256 */
+} ckpt_verify_level;
+
+typedef struct ckpt_verify_fault {
+    char pack[CKPT_ID_SIZE];       /* "" when it is not about one pack */
+    char checkpoint[CKPT_ID_SIZE]; /* "" when it is not about one checkpoint */
+    char what[320];                /* "model.conv1.weight of epoch_2.pt: chunk 3 fails its check" */
+} ckpt_verify_fault;
+
+typedef struct ckpt_verify_result {
+    uint64_t checkpoints, packs, bytes_read;
+    size_t fault_count;
+    ckpt_verify_fault *faults;
+} ckpt_verify_result;
+
+/* Returns CKPT_EDATA when faults were found, all of them listed in the result. */
+CKPT_API int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, ckpt_verify_level level, ckpt_error *err);
+CKPT_API void ckpt_verify_result_clear(ckpt_verify_result *result);
+
+typedef struct ckpt_stats_class {
+    char name[64]; /* "weights", "momentum_buffer", "exp_avg", "other bytes", ... */
+    uint64_t tensors, raw_bytes, coded_bytes;
+} ckpt_stats_class;
+
+typedef struct ckpt_stats {
+    uint64_t checkpoints, packs, pack_bytes, snapshot_bytes, cache_bytes;
+    uint64_t raw_bytes;          /* of all checkpoints, as if each were kept whole */
+    uint64_t unreachable_bytes;  /* packs that prune would remove */
+    uint64_t disk_free_bytes;
+    size_t class_count;
+    ckpt_stats_class *classes; /* of frames, each counted once */
+} ckpt_stats;
+
+CKPT_API int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err);
+CKPT_API void ckpt_stats_clear(ckpt_stats *stats);
+
+/* ---- Differences ------------------------------------------------------------------------------------------------ */
+
+typedef enum ckpt_change { CKPT_SAME = 0, CKPT_CHANGED = 1, CKPT_ADDED = 2, CKPT_REMOVED = 3, CKPT_RESHAPED = 4 } ckpt_change;
+
+typedef struct ckpt_diff_tensor {
+    const char *name;
+    ckpt_change change;
+    ckpt_dtype dtype_a, dtype_b;
+    unsigned rank_a, rank_b;
+    uint64_t shape_a[CKPT_RANK_MAX], shape_b[CKPT_RANK_MAX];
+    uint64_t elements, changed; /* changed: elements whose bits differ (values, where the dtypes differ) */
+    double max_abs, mean_abs;   /* of b - a, over elements finite on both sides */
+    double relative_l2;         /* |b - a| / |a|; 0 when equal, infinity when only a is 0 */
+    double cosine;              /* NaN when a side is 0 */
+    uint64_t nan_a, nan_b, inf_a, inf_b;
+} ckpt_diff_tensor;
+
+typedef struct ckpt_diff_file {
+    const char *path;
+    ckpt_change change;
+    uint64_t size_a, size_b, changed_bytes;
+} ckpt_diff_file;
+
+typedef struct ckpt_diff {
+    size_t tensor_count;
+    ckpt_diff_tensor *tensors;
+    size_t file_count; /* files without tensors */
+    ckpt_diff_file *files;
+    bool equal; /* nothing differs */
+    void *owned;
+} ckpt_diff;
+
+/* Compares two contents in memory that does not grow with them. Tensors are paired by name, across file names and
+ * formats; see docs/format.md, "Names". */
+CKPT_API int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error *err);
+CKPT_API void ckpt_diff_free(ckpt_diff *diff);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

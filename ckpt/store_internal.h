@@ -1,0 +1,102 @@
+/* The store as its own modules see it: paths, the open packs, and the protocol that lets writers, readers and prune work
+ * at the same time. One file per noun:
+ *
+ *   store.c      open, init, close, features          content.c   a checkpoint's files and tensors, reading them
+ *   snapshot.c   roots                                 save.c      files -> extents -> frames -> pack -> snapshot
+ *   name.c       latest, best, step:N, ~N, tags        restore.c   the way back
+ *   tag.c        tags                                  intent.c    what a writer is about to refer to
+ *   retention.c  the policy as a pure function         prune.c     what nothing needs goes
+ *   lookup.c     cache: hash of bytes -> where         verify.c    stats.c  diff.c  writer.c                      */
+#ifndef CKPT_STORE_INTERNAL_H
+#define CKPT_STORE_INTERNAL_H
+
+#include "snapshot.h"
+
+#include "pool.h"
+
+struct ckpt_store {
+    char path[FILE_PATH_MAX];      /* .../.ckpt */
+    char packs_dir[FILE_PATH_MAX]; /* and so on */
+    char snapshots_dir[FILE_PATH_MAX], tags_dir[FILE_PATH_MAX], intents_dir[FILE_PATH_MAX], tmp_dir[FILE_PATH_MAX],
+        cache_dir[FILE_PATH_MAX], config_path[FILE_PATH_MAX];
+    pack_set *packs;
+    pool *pool; /* NULL until store_pool() */
+    unsigned threads;
+    bool read_only; /* a read-only compatible feature bit is unknown, or the file system is read-only */
+    ckpt_progress_fn progress;
+    ckpt_note_fn note;
+    void *payload;
+};
+
+/* store.c */
+int store_pool(pool **out, ckpt_store *store, ckpt_error *err); /* made on first use */
+int store_writable(const ckpt_store *store, ckpt_error *err);   /* CKPT_EVERSION or CKPT_EIO with a hint */
+void store_note(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Value of a key of config.ini ("retention", "keep"); *value is malloc'ed, NULL when it is not set. */
+int store_config_get(char **value, const ckpt_store *store, const char *section, const char *key, ckpt_error *err);
+
+/* name.c: resolves a name of a checkpoint to a snapshot name by one listing and as few reads as the form needs. */
+int name_resolve(snapshot_name *out, ckpt_store *store, const char *name, ckpt_error *err);
+/* May this be a tag? CKPT_EUSAGE says why not. */
+int tag_check(const char *tag, ckpt_error *err);
+/* tag.c: id of a tag; CKPT_ENOTFOUND. tags/NAME holds "<id>\n". */
+int tag_read(sha256 *id, const ckpt_store *store, const char *tag, ckpt_error *err);
+/* All tags, sorted by name. */
+typedef struct tag_row {
+    char *name;
+    sha256 id;
+} tag_row;
+int tag_rows(tag_row **out, size_t *count, const ckpt_store *store, ckpt_error *err);
+void tag_rows_free(tag_row *rows, size_t count);
+
+/* intent.c
+ *
+ * A writer                                         Prune
+ *   publishes intents/<name> (a lease on it)         takes the lease `prune` (exclusive)
+ *   waits while the lease `prune` is held            lists intents; removes stale ones, keeps what live ones name,
+ *   lists snapshots, opens the packs it will use       and removes no pack at all that is younger than a live intent
+ *   adds their names to the intent                     which has not named its packs yet
+ *   ... writes and commits ...                       removes snapshots, then packs
+ *   checks that all of them still exist              releases
+ *   removes the intent
+ *
+ * Either the writer sees the lease or prune sees the intent. */
+typedef struct intent intent;
+int intent_open(intent **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY when prune does not end in time */
+int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err); /* durable when it returns */
+/* Do all named packs still exist? CKPT_EDATA names the missing one. */
+int intent_check(intent *in, ckpt_error *err);
+void intent_close(intent *in); /* removes it; NULL is fine */
+
+/* For prune: takes the lease, and afterwards tells whether a pack is protected by a live intent. */
+typedef struct prune_guard prune_guard;
+int prune_guard_open(prune_guard **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY */
+bool prune_guard_protects(const prune_guard *guard, const sha256 *pack, int64_t pack_mtime);
+void prune_guard_close(prune_guard *guard);
+
+/* lookup.c: cache/ maps the XXH3-128 of an extent to where such bytes lie. Only a hint: what it says is compared before
+ * it is believed, so a stale or broken cache costs space, never data. Segments are immutable, sorted and mapped; each
+ * names the packs it covers; small ones are merged; packs that none covers are read and added on open. */
+typedef struct lookup lookup;
+typedef struct lookup_hit {
+    sha256 pack;
+    uint32_t frame;
+    uint64_t frame_offset;
+} lookup_hit;
+int lookup_open(lookup **out, ckpt_store *store, ckpt_error *err);
+/* Up to `max` places of an extent with this hash and size; returns their number. */
+size_t lookup_find(lookup_hit *hits, size_t max, const lookup *l, hash128 hash, uint64_t size);
+/* Adds the extents of a pack just written. Failure to write the cache is not an error of the save. */
+int lookup_add(ckpt_store *store, const sha256 *pack, const pack_index *index, ckpt_error *err);
+void lookup_close(lookup *l);
+
+/* content.c: what ckpt_content holds, for restore, verify and diff. */
+struct ckpt_content {
+    ckpt_store *store; /* NULL for a plain file */
+    snapshot snap;
+    pack *pack; /* whose index has the tables */
+    /* ... */
+    struct content_private *own;
+};
+
+#endif

@@ -1,0 +1,95 @@
+/* Tensor files: what the formats of other programs hold, found without trusting or executing a byte of them.
+ *
+ * A parser reads only names, types and places; it never copies tensor data. What it cannot understand it refuses with
+ * CKPT_EFORMAT and one line why; the file is then saved as opaque bytes, so a parser may be strict.
+ *
+ *   file  = bytes between | tensor | bytes between | tensor ...      every byte is in exactly one extent
+ *
+ * A new format is one file_NAME.c and one row in FORMATS of tensor_file.c. */
+#ifndef CKPT_TENSOR_FILE_H
+#define CKPT_TENSOR_FILE_H
+
+#include <ckpt/store.h>
+
+/* Limits for everything that comes from outside. */
+#define TENSOR_FILE_TENSORS_MAX (1u << 20)
+#define TENSOR_FILE_NAME_MAX 4096          /* bytes of a tensor's name */
+#define TENSOR_FILE_HEADER_MAX (100u << 20) /* JSON header, pickle: as the safetensors reference */
+
+/* Random access to the bytes of a file on disk or in memory. */
+typedef struct byte_source {
+    uint64_t size;
+    int (*read)(const struct byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err);
+    const char *path; /* for messages */
+    int fd;           /* for byte_source_fd */
+    const void *data; /* for byte_source_memory */
+} byte_source;
+
+void byte_source_fd(byte_source *source, int fd, uint64_t size, const char *path);
+void byte_source_memory(byte_source *source, const void *data, uint64_t size, const char *path);
+
+/* A named view of the file's bytes: element (i, j, ...) stands at offset + (i * stride[0] + j * stride[1] + ...) * size. */
+typedef struct tensor_view {
+    char *name; /* model.layer1.0.conv1.weight */
+    ckpt_dtype dtype;
+    unsigned rank;
+    bool contiguous;
+    uint64_t shape[CKPT_RANK_MAX];
+    int64_t stride[CKPT_RANK_MAX]; /* elements, never negative */
+    uint64_t offset;               /* of element 0 in the file */
+    uint64_t span_bytes;           /* from element 0 to the end of the last one; inside the file; 0 for no elements */
+} tensor_view;
+
+typedef struct tensor_file {
+    const char *format; /* "torch", ... static */
+    size_t count;
+    tensor_view *tensors; /* in the order of the file's own listing */
+    size_t value_count;
+    ckpt_value *values; /* strings beside the tensors (safetensors __metadata__); owned */
+} tensor_file;
+
+typedef struct tensor_format {
+    const char *name;
+    /* Might the file be of this format? Judged by the first bytes (head_size <= 64) and the size, never by the suffix. */
+    bool (*probe)(const unsigned char *head, size_t head_size, uint64_t size);
+    int (*parse)(tensor_file *out, const byte_source *source, ckpt_error *err);
+} tensor_format;
+
+extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_NPY, FORMAT_NPZ;
+
+/* Parses the file by the first format whose probe fits. *out is an empty list of format "opaque" where none does.
+ * When the parser refuses, *out is the same empty list and `why` says in one line why ("" otherwise).
+ * Errors: only CKPT_EIO, CKPT_ENOMEM. */
+int tensor_file_read(tensor_file *out, char why[256], const byte_source *source, ckpt_error *err);
+void tensor_file_clear(tensor_file *file);
+
+/* Appends a view, taking `name` over (freed on error too); checks that the span lies inside the file. */
+int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ckpt_error *err);
+int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err);
+/* Fills stride row-major, contiguous and span_bytes from shape and dtype; CKPT_EFORMAT on overflow. */
+int tensor_view_row_major(tensor_view *view, ckpt_error *err);
+
+/* One piece of the file for the codec: disjoint, ascending, together exactly [0, size). */
+typedef struct extent {
+    uint64_t offset, size;
+    ckpt_dtype dtype;  /* CKPT_OPAQUE for the bytes between tensors */
+    int64_t tensor;    /* index of the largest tensor inside, -1 for the bytes between */
+} extent;
+
+/* Cuts the file into extents: overlapping views (tied weights, slices of one storage) become one extent. */
+int extents_make(extent **out, size_t *count, const tensor_file *file, uint64_t file_size, ckpt_error *err);
+
+/* The name under which a tensor is paired across files and formats: without the container words in front that savers
+ * put there (model. state_dict. model_state_dict. module. net. _orig_mod. ...). Returns a pointer into `name`. */
+const char *tensor_name_canonical(const char *name);
+
+/* What a tensor is to the optimizer, for grouping small tensors and for stats: "weights", or the last component of an
+ * optimizer's state (momentum_buffer, exp_avg, exp_avg_sq, step ...), at most 63 bytes. */
+void tensor_class_of(char out[64], const char *name);
+
+/* Writes the header of a safetensors file (8-byte length, JSON padded with blanks to a multiple of 8) for tensors laid
+ * out one after the other in the given order. *header is malloc'ed. */
+int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *tensors, size_t count,
+                       const ckpt_value *values, size_t value_count, ckpt_error *err);
+
+#endif
