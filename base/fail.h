@@ -44,7 +44,8 @@
 int error_set(ckpt_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* "<formatted>: <strerror>"; the code follows from errno: ENOSPC and EDQUOT are CKPT_ENOSPC, ENOENT is CKPT_ENOTFOUND,
- * ENOMEM is CKPT_ENOMEM, EINTR is CKPT_EINTERRUPTED, all else is CKPT_EIO. Adds the usual hint for ENOSPC, EROFS and EACCES. */
+ * ENOMEM is CKPT_ENOMEM, EINTR is CKPT_EINTERRUPTED, all else is CKPT_EIO. Adds the usual hint for ENOSPC, EROFS and
+ * EACCES. */
 int error_errno(ckpt_error *err, int sys_errno, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 int error_memory(ckpt_error *err);

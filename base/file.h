@@ -37,7 +37,8 @@ int dir_make_all(const char *path, ckpt_error *err);
 /* fsync of a folder. Returns 0 too where the file system cannot do it (EINVAL, ENOTSUP), and sets *unsupported. */
 int dir_sync(const char *path, bool *unsupported, ckpt_error *err);
 
-/* Calls `each` for every entry but "." and ".." in no particular order, until it returns non-zero, which is returned. */
+/* Calls `each` for every entry but "." and ".." in no particular order, until it returns non-zero, which is returned.
+ */
 typedef int (*dir_each_fn)(void *payload, const char *name, ckpt_error *err);
 int dir_each(const char *path, dir_each_fn each, void *payload, ckpt_error *err);
 
@@ -46,7 +47,7 @@ int file_space_free(uint64_t *bytes, const char *path, ckpt_error *err);
 
 /* A file being written under a temporary name. */
 typedef struct file_tmp {
-    int fd; /* -1: not open */
+    int fd;              /* -1: not open */
     uint64_t size_bytes; /* written so far */
     char path[FILE_PATH_MAX];
 } file_tmp;

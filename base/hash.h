@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHA256_SIZE 32
+#define SHA256_SIZE     32
 #define SHA256_HEX_SIZE 65 /* with the final 0 */
 
 typedef struct sha256 {
@@ -30,8 +30,8 @@ void sha256_hex(char hex[SHA256_HEX_SIZE], const sha256 *hash);
 int sha256_parse(sha256 *out, const char *hex, ckpt_error *err); /* exactly 64 lower-case digits, then 0 */
 int sha256_compare(const sha256 *a, const sha256 *b);            /* as memcmp */
 
-uint64_t xxh64_of(const void *data, size_t size);  /* XXH3, 64 bits, seed 0 */
-hash128 xxh128_of(const void *data, size_t size);  /* XXH3, 128 bits, seed 0 */
+uint64_t xxh64_of(const void *data, size_t size); /* XXH3, 64 bits, seed 0 */
+hash128 xxh128_of(const void *data, size_t size); /* XXH3, 128 bits, seed 0 */
 
 typedef struct xxh128_stream xxh128_stream;
 xxh128_stream *xxh128_new(void);

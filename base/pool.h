@@ -15,7 +15,8 @@ typedef struct pool pool;
 
 /* A piece of work, embedded in the caller's struct. `run` may not submit to the same pool and wait for it. */
 typedef struct pool_task {
-    void (*run)(struct pool_task *task, unsigned worker); /* worker: 0 .. pool_size - 1, for per-worker scratch memory */
+    void (*run)(struct pool_task *task,
+                unsigned worker); /* worker: 0 .. pool_size - 1, for per-worker scratch memory */
     struct pool_task *next;
     int state; /* private */
 } pool_task;

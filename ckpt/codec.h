@@ -31,8 +31,8 @@ typedef struct codec codec;
 int codec_new(codec **out, ckpt_error *err);
 void codec_free(codec *c);
 
-/* How the chunks of one frame are to be coded; found by codec_plan_choose, and only advice: each chunk falls back on its
- * own when the plan does not pay for it. */
+/* How the chunks of one frame are to be coded; found by codec_plan_choose, and only advice: each chunk falls back on
+ * its own when the plan does not pay for it. */
 typedef struct codec_plan {
     codec_mode mode;
     unsigned width; /* bytes of an element: 1, 2, 4, 8 */
@@ -42,8 +42,8 @@ typedef struct codec_plan {
 
 /* One sample: the same range of the tensor and, for each candidate reference, of that reference (NULL: none). */
 #define CODEC_REFERENCES_MAX 4
-#define CODEC_SAMPLE_BYTES ((size_t)64 << 10)
-#define CODEC_SAMPLES_MAX 4
+#define CODEC_SAMPLE_BYTES   ((size_t)64 << 10)
+#define CODEC_SAMPLES_MAX    4
 typedef struct codec_sample {
     size_t size;
     const void *data;
@@ -64,7 +64,8 @@ int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan
 int codec_needs_reference(bool *needs, const void *coded, size_t coded_size, ckpt_error *err);
 
 /* Decodes exactly `size` bytes into dst. Bounded and safe on hostile input: CKPT_EDATA. */
-int codec_decode(void *dst, size_t size, codec *c, const void *coded, size_t coded_size, const void *reference, ckpt_error *err);
+int codec_decode(void *dst, size_t size, codec *c, const void *coded, size_t coded_size, const void *reference,
+                 ckpt_error *err);
 
 /* "planes", "sub", ... for show and stats; NULL for an unknown mode. */
 const char *codec_mode_name(unsigned mode);

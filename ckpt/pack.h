@@ -34,25 +34,25 @@
 #include "file.h"
 #include "hash.h"
 
-#define PACK_VERSION 1
-#define PACK_HEADER_SIZE 16
-#define PACK_FOOTER_SIZE 48
-#define PACK_INDEX_MAX ((uint64_t)1 << 30) /* decoded */
-#define PACK_NONE UINT32_MAX
+#define PACK_VERSION         1
+#define PACK_HEADER_SIZE     16
+#define PACK_FOOTER_SIZE     48
+#define PACK_INDEX_MAX       ((uint64_t)1 << 30) /* decoded */
+#define PACK_NONE            UINT32_MAX
 #define PACK_FRAME_BYTES_MAX ((uint64_t)64 << 20) /* larger extents are cut into several frames */
-#define PACK_DEPTH_READ_MAX 8                     /* readers accept */
+#define PACK_DEPTH_READ_MAX  8                    /* readers accept */
 #define PACK_DEPTH_WRITE_MAX 4                    /* the writer's default */
-#define PACK_FILES_MAX (1u << 20)
-#define PACK_TENSORS_MAX (1u << 22)
+#define PACK_FILES_MAX       (1u << 20)
+#define PACK_TENSORS_MAX     (1u << 22)
 
 typedef enum pack_frame_kind { FRAME_OTHER = 0, FRAME_TENSOR = 1, FRAME_GROUP = 2 } pack_frame_kind;
 
 typedef struct pack_frame {
-    uint64_t offset; /* of its first chunk in the pack */
-    uint64_t size;   /* decoded */
+    uint64_t offset;      /* of its first chunk in the pack */
+    uint64_t size;        /* decoded */
     uint32_t chunk_first; /* of ceil(size / CODEC_CHUNK_BYTES) chunks, which lie one behind the other */
     uint32_t reference_pack, reference_frame; /* PACK_NONE, 0: none */
-    uint32_t class_name; /* string: "weights", "exp_avg_sq", ... for stats */
+    uint32_t class_name;                      /* string: "weights", "exp_avg_sq", ... for stats */
     uint8_t dtype, depth, kind, transform, level;
     sha256 hash, reference_hash; /* of the decoded bytes; the second is 0 without a reference */
 } pack_frame;
@@ -119,7 +119,8 @@ int pack_index_add_extent(uint32_t *at, pack_index *index, const pack_extent *ex
 int pack_index_add_tensor(uint32_t *at, pack_index *index, const pack_tensor *tensor, ckpt_error *err);
 int pack_index_add_value(uint32_t *at, pack_index *index, const pack_value *value, ckpt_error *err);
 int pack_index_add_dim(uint32_t *at, pack_index *index, uint64_t dim, ckpt_error *err);
-int pack_index_add_string(uint32_t *offset, pack_index *index, const char *string, ckpt_error *err); /* equal ones once */
+int pack_index_add_string(uint32_t *offset, pack_index *index, const char *string,
+                          ckpt_error *err); /* equal ones once */
 void pack_index_clear(pack_index *index);
 
 /* The tables as bytes (before zstd), and back. Reading checks everything: counts, ranges, that extents add up to files
@@ -143,10 +144,12 @@ typedef struct pack_writer {
 } pack_writer;
 
 int pack_writer_open(pack_writer *w, const char *tmp_dir, ckpt_error *err);
-/* Starts a frame at the current end; sets offset and chunk_first. The hash may still be 0; set it in index.frames[*at]. */
+/* Starts a frame at the current end; sets offset and chunk_first. The hash may still be 0; set it in index.frames[*at].
+ */
 int pack_writer_frame(uint32_t *at, pack_writer *w, pack_frame *frame, ckpt_error *err);
 int pack_writer_chunk(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64, ckpt_error *err);
-/* Writes index and footer, hints the kernel to start writing, and tells the name. The file is then for file_commit_add. */
+/* Writes index and footer, hints the kernel to start writing, and tells the name. The file is then for file_commit_add.
+ */
 int pack_writer_finish(sha256 *name, pack_writer *w, ckpt_error *err);
 void pack_writer_discard(pack_writer *w); /* frees all; removes the temporary file unless it was taken over */
 
@@ -195,8 +198,8 @@ int frame_reader_new(frame_reader **out, pack_set *set, ckpt_error *err);
 void frame_reader_free(frame_reader *r);
 codec *frame_reader_codec(frame_reader *r);
 
-/* Decodes chunk i of a frame (its whole chain, at most PACK_DEPTH_READ_MAX deep) into dst, which has room for the chunk;
- * every chunk of the chain that is decoded is checked. CKPT_EDATA names pack, frame and chunk. */
+/* Decodes chunk i of a frame (its whole chain, at most PACK_DEPTH_READ_MAX deep) into dst, which has room for the
+ * chunk; every chunk of the chain that is decoded is checked. CKPT_EDATA names pack, frame and chunk. */
 int frame_read_chunk(void *dst, frame_reader *r, frame_at at, uint32_t i, ckpt_error *err);
 /* Any range of the decoded frame; beyond its end zeros (the rule for references of another size). */
 int frame_read(void *dst, frame_reader *r, frame_at at, uint64_t offset, size_t size, ckpt_error *err);

@@ -8,7 +8,8 @@
  *
  * id is the SHA-256 of the content written as JSON with sorted keys, no blanks, UTF-8 (json.dumps(content,
  * sort_keys=True, separators=(",", ":"), ensure_ascii=False) in Python). "step" is null when there is none. "tree" is
- * pack_index_tree() of the pack's files. "data" says where the bytes lie and may be replaced without changing the id. */
+ * pack_index_tree() of the pack's files. "data" says where the bytes lie and may be replaced without changing the id.
+ */
 #ifndef CKPT_SNAPSHOT_H
 #define CKPT_SNAPSHOT_H
 

@@ -1,5 +1,5 @@
-/* The store as its own modules see it: paths, the open packs, and the protocol that lets writers, readers and prune work
- * at the same time. One file per noun:
+/* The store as its own modules see it: paths, the open packs, and the protocol that lets writers, readers and prune
+ * work at the same time. One file per noun:
  *
  *   store.c      open, init, close, features          content.c   a checkpoint's files and tensors, reading them
  *   snapshot.c   roots                                 save.c      files -> extents -> frames -> pack -> snapshot

@@ -13,8 +13,8 @@
 
 /* Limits for everything that comes from outside. */
 #define TENSOR_FILE_TENSORS_MAX (1u << 20)
-#define TENSOR_FILE_NAME_MAX 4096          /* bytes of a tensor's name */
-#define TENSOR_FILE_HEADER_MAX (100u << 20) /* JSON header, pickle: as the safetensors reference */
+#define TENSOR_FILE_NAME_MAX    4096         /* bytes of a tensor's name */
+#define TENSOR_FILE_HEADER_MAX  (100u << 20) /* JSON header, pickle: as the safetensors reference */
 
 /* Random access to the bytes of a file on disk or in memory. */
 typedef struct byte_source {
@@ -28,7 +28,8 @@ typedef struct byte_source {
 void byte_source_fd(byte_source *source, int fd, uint64_t size, const char *path);
 void byte_source_memory(byte_source *source, const void *data, uint64_t size, const char *path);
 
-/* A named view of the file's bytes: element (i, j, ...) stands at offset + (i * stride[0] + j * stride[1] + ...) * size. */
+/* A named view of the file's bytes: element (i, j, ...) stands at offset + (i * stride[0] + j * stride[1] + ...) *
+ * size. */
 typedef struct tensor_view {
     char *name; /* model.layer1.0.conv1.weight */
     ckpt_dtype dtype;
@@ -50,7 +51,8 @@ typedef struct tensor_file {
 
 typedef struct tensor_format {
     const char *name;
-    /* Might the file be of this format? Judged by the first bytes (head_size <= 64) and the size, never by the suffix. */
+    /* Might the file be of this format? Judged by the first bytes (head_size <= 64) and the size, never by the suffix.
+     */
     bool (*probe)(const unsigned char *head, size_t head_size, uint64_t size);
     int (*parse)(tensor_file *out, const byte_source *source, ckpt_error *err);
 } tensor_format;
@@ -72,8 +74,8 @@ int tensor_view_row_major(tensor_view *view, ckpt_error *err);
 /* One piece of the file for the codec: disjoint, ascending, together exactly [0, size). */
 typedef struct extent {
     uint64_t offset, size;
-    ckpt_dtype dtype;  /* CKPT_OPAQUE for the bytes between tensors */
-    int64_t tensor;    /* index of the largest tensor inside, -1 for the bytes between */
+    ckpt_dtype dtype; /* CKPT_OPAQUE for the bytes between tensors */
+    int64_t tensor;   /* index of the largest tensor inside, -1 for the bytes between */
 } extent;
 
 /* Cuts the file into extents: overlapping views (tied weights, slices of one storage) become one extent. */

@@ -23,24 +23,24 @@ extern "C" {
 
 enum {
     CKPT_OK = 0,
-    CKPT_EDIFFER = 10,      /* a comparison or a check found differences */
-    CKPT_EUSAGE = 20,       /* the caller asked for something that makes no sense */
-    CKPT_ECONFIRM = 21,     /* something would be deleted or overwritten and nobody agreed */
-    CKPT_EDATA = 30,        /* data are damaged: a checksum, a length or a structure is wrong */
-    CKPT_EFORMAT = 31,      /* the bytes are not of the expected format, or are hostile */
-    CKPT_ECHANGED = 32,     /* a file kept changing while it was read */
-    CKPT_ENOTFOUND = 40,    /* no such checkpoint, tensor, tag or file */
-    CKPT_ENOSTORE = 41,     /* no store here */
-    CKPT_ENOSPC = 50,       /* the disk is full */
-    CKPT_EQUOTA = 51,       /* the quota of the store would be exceeded */
-    CKPT_EREMOTE = 60,      /* a remote refused or could not be reached */
-    CKPT_EWINDOW = 70,      /* the time window is over; resume later */
-    CKPT_EBUSY = 80,        /* another process holds the lease */
-    CKPT_EMISSING = 90,     /* a feature was not built in, or a device is missing */
-    CKPT_EVERSION = 91,     /* the store was written by a newer version */
-    CKPT_EIO = 100,         /* input or output failed: permission, device, read-only file system */
-    CKPT_ENOMEM = 101,      /* memory is exhausted */
-    CKPT_EBUG = 700,        /* an internal contradiction; please report */
+    CKPT_EDIFFER = 10,       /* a comparison or a check found differences */
+    CKPT_EUSAGE = 20,        /* the caller asked for something that makes no sense */
+    CKPT_ECONFIRM = 21,      /* something would be deleted or overwritten and nobody agreed */
+    CKPT_EDATA = 30,         /* data are damaged: a checksum, a length or a structure is wrong */
+    CKPT_EFORMAT = 31,       /* the bytes are not of the expected format, or are hostile */
+    CKPT_ECHANGED = 32,      /* a file kept changing while it was read */
+    CKPT_ENOTFOUND = 40,     /* no such checkpoint, tensor, tag or file */
+    CKPT_ENOSTORE = 41,      /* no store here */
+    CKPT_ENOSPC = 50,        /* the disk is full */
+    CKPT_EQUOTA = 51,        /* the quota of the store would be exceeded */
+    CKPT_EREMOTE = 60,       /* a remote refused or could not be reached */
+    CKPT_EWINDOW = 70,       /* the time window is over; resume later */
+    CKPT_EBUSY = 80,         /* another process holds the lease */
+    CKPT_EMISSING = 90,      /* a feature was not built in, or a device is missing */
+    CKPT_EVERSION = 91,      /* the store was written by a newer version */
+    CKPT_EIO = 100,          /* input or output failed: permission, device, read-only file system */
+    CKPT_ENOMEM = 101,       /* memory is exhausted */
+    CKPT_EBUG = 700,         /* an internal contradiction; please report */
     CKPT_EINTERRUPTED = 1300 /* stopped by a signal or by the caller's callback */
 };
 

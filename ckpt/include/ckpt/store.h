@@ -9,14 +9,14 @@
  *     const char *paths[] = {"runs/exp1"};
  *     ckpt_save_result saved;
  *     ckpt_save_files(&saved, store, paths, 1, NULL, &err);
- *     ckpt_restore_files(NULL, store, "latest", &(ckpt_restore_options){.size = sizeof(ckpt_restore_options), .dir = "out"}, &err);
- *     ckpt_store_close(store);
+ *     ckpt_restore_files(NULL, store, "latest", &(ckpt_restore_options){.size = sizeof(ckpt_restore_options), .dir =
+ * "out"}, &err); ckpt_store_close(store);
  *
  * Rules that hold everywhere
  *
  * - Functions return 0 or a code of <ckpt/error.h>. `err` may be NULL.
- * - Out parameters come first, the object next, options after. An options pointer may be NULL for all defaults; else its
- *   first member `size` must be sizeof the struct, so that a newer library understands older callers.
+ * - Out parameters come first, the object next, options after. An options pointer may be NULL for all defaults; else
+ * its first member `size` must be sizeof the struct, so that a newer library understands older callers.
  * - What a function hands out through a pointer to a pointer belongs to the caller and has a `_free` or `_close`.
  *   `const char *` members of such an object live as long as the object.
  * - A `ckpt_store` may be used by one thread at a time; several stores, also on one folder, by several threads.
@@ -33,12 +33,12 @@
 extern "C" {
 #endif
 
-#define CKPT_ID_SIZE 65           /* 64 hexadecimal digits and the final 0 */
-#define CKPT_RANK_MAX 16          /* dimensions of a tensor */
-#define CKPT_META_BYTES_MAX 2048  /* message, keys and values of one checkpoint together */
+#define CKPT_ID_SIZE        65   /* 64 hexadecimal digits and the final 0 */
+#define CKPT_RANK_MAX       16   /* dimensions of a tensor */
+#define CKPT_META_BYTES_MAX 2048 /* message, keys and values of one checkpoint together */
 #define CKPT_META_PAIRS_MAX 64
-#define CKPT_TAG_BYTES_MAX 200
-#define CKPT_STEP_NONE (-1)
+#define CKPT_TAG_BYTES_MAX  200
+#define CKPT_STEP_NONE      (-1)
 
 CKPT_API const char *ckpt_version(void); /* "0.1.0" */
 
@@ -108,7 +108,7 @@ CKPT_API int ckpt_store_init(bool *existed, const char *dir, ckpt_error *err);
 /* Opens the store at `path`: a .ckpt folder, its parent, or (with path NULL) CKPT_STORE, else the nearest .ckpt upwards
  * from the current folder. Errors: CKPT_ENOSTORE, CKPT_EVERSION, CKPT_EIO. */
 CKPT_API int ckpt_store_open(ckpt_store **out, const char *path, const ckpt_open_options *options, ckpt_error *err);
-CKPT_API void ckpt_store_close(ckpt_store *store);          /* NULL is fine */
+CKPT_API void ckpt_store_close(ckpt_store *store);             /* NULL is fine */
 CKPT_API const char *ckpt_store_path(const ckpt_store *store); /* absolute path of the .ckpt folder */
 
 /* ---- Saving ----------------------------------------------------------------------------------------------------- */
@@ -122,7 +122,10 @@ typedef struct ckpt_save_options {
     const char *tag; /* also tag it; NULL: no */
 } ckpt_save_options;
 
-#define CKPT_SAVE_OPTIONS_INIT {sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL}
+#define CKPT_SAVE_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL                                                 \
+    }
 
 typedef struct ckpt_save_result {
     char id[CKPT_ID_SIZE];
@@ -134,9 +137,10 @@ typedef struct ckpt_save_result {
     uint64_t shared_bytes; /* raw bytes that were in the store already */
 } ckpt_save_result;
 
-/* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its relative
- * path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a save.
- * Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY. */
+/* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its
+ * relative path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a
+ * save. Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY.
+ */
 CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
                              const ckpt_save_options *options, ckpt_error *err);
 
@@ -168,7 +172,8 @@ typedef struct ckpt_writer_stats {
     ckpt_save_result last;
 } ckpt_writer_stats;
 
-CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options, ckpt_error *err);
+CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options,
+                              ckpt_error *err);
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
                                 const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                                 ckpt_importance importance, ckpt_error *err);
@@ -181,8 +186,8 @@ CKPT_API int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err); /* waits, 
 typedef struct ckpt_info {
     char id[CKPT_ID_SIZE];
     uint64_t sequence;
-    int64_t time;  /* seconds since 1970, UTC */
-    int64_t step;  /* or CKPT_STEP_NONE */
+    int64_t time; /* seconds since 1970, UTC */
+    int64_t step; /* or CKPT_STEP_NONE */
     uint64_t files, raw_bytes, stored_bytes;
     const char *message; /* "" when none */
     size_t meta_count;
@@ -228,7 +233,8 @@ typedef struct ckpt_tensor_info {
 } ckpt_tensor_info;
 
 typedef struct ckpt_content ckpt_content;
-/* `name` as for ckpt_find. With `latest` and a damaged newest checkpoint the newest good one is opened and a note given. */
+/* `name` as for ckpt_find. With `latest` and a damaged newest checkpoint the newest good one is opened and a note
+ * given. */
 CKPT_API int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err);
 /* A plain file of any format that ckpt reads; needs no store. */
 CKPT_API int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err);
@@ -237,10 +243,11 @@ CKPT_API size_t ckpt_content_file_count(const ckpt_content *content);
 CKPT_API const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i);
 CKPT_API size_t ckpt_content_tensor_count(const ckpt_content *content);
 CKPT_API const ckpt_tensor_info *ckpt_content_tensor(const ckpt_content *content, size_t i);
-CKPT_API size_t ckpt_content_value_count(const ckpt_content *content, size_t file);   /* safetensors metadata */
+CKPT_API size_t ckpt_content_value_count(const ckpt_content *content, size_t file); /* safetensors metadata */
 CKPT_API const ckpt_value *ckpt_content_value(const ckpt_content *content, size_t file, size_t i);
 /* Copies elements [first, first + count) of tensor i, in row-major order of its shape whatever its strides, to dst. */
-CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count, ckpt_error *err);
+CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count,
+                               ckpt_error *err);
 CKPT_API void ckpt_content_close(ckpt_content *content);
 
 /* ---- Restoring -------------------------------------------------------------------------------------------------- */
@@ -265,7 +272,8 @@ CKPT_API int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, 
 
 /* Restores tensors by name into the caller's buffers (dtype and shape must match, else CKPT_EUSAGE names the tensor).
  * Chunk checks are made, the file's SHA-256 is not. */
-CKPT_API int ckpt_restore_tensors(ckpt_store *store, const char *name, const ckpt_tensor *tensors, size_t count, ckpt_error *err);
+CKPT_API int ckpt_restore_tensors(ckpt_store *store, const char *name, const ckpt_tensor *tensors, size_t count,
+                                  ckpt_error *err);
 
 /* ---- Names, removal, retention ---------------------------------------------------------------------------------- */
 
@@ -295,7 +303,8 @@ typedef struct ckpt_prune_options {
 
 /* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint.
  * CKPT_EBUSY when another prune runs. */
-CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options, ckpt_error *err);
+CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options,
+                        ckpt_error *err);
 CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
 
 /* ---- Checking and counting -------------------------------------------------------------------------------------- */
@@ -329,8 +338,8 @@ typedef struct ckpt_stats_class {
 
 typedef struct ckpt_stats {
     uint64_t checkpoints, packs, pack_bytes, snapshot_bytes, cache_bytes;
-    uint64_t raw_bytes;          /* of all checkpoints, as if each were kept whole */
-    uint64_t unreachable_bytes;  /* packs that prune would remove */
+    uint64_t raw_bytes;         /* of all checkpoints, as if each were kept whole */
+    uint64_t unreachable_bytes; /* packs that prune would remove */
     uint64_t disk_free_bytes;
     size_t class_count;
     ckpt_stats_class *classes; /* of frames, each counted once */
@@ -341,7 +350,13 @@ CKPT_API void ckpt_stats_clear(ckpt_stats *stats);
 
 /* ---- Differences ------------------------------------------------------------------------------------------------ */
 
-typedef enum ckpt_change { CKPT_SAME = 0, CKPT_CHANGED = 1, CKPT_ADDED = 2, CKPT_REMOVED = 3, CKPT_RESHAPED = 4 } ckpt_change;
+typedef enum ckpt_change {
+    CKPT_SAME = 0,
+    CKPT_CHANGED = 1,
+    CKPT_ADDED = 2,
+    CKPT_REMOVED = 3,
+    CKPT_RESHAPED = 4
+} ckpt_change;
 
 typedef struct ckpt_diff_tensor {
     const char *name;
