@@ -1,0 +1,172 @@
+/* Hashes: thin wrappers, so that one header says what ckpt uses and the libraries behind it can change. */
+#define OPENSSL_SUPPRESS_DEPRECATED /* for SHA256_Init and its kin, see sha256_of */
+#include "hash.h"
+
+#include "fail.h"
+
+#include <assert.h>
+#include <libdeflate.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct sha256_stream {
+    EVP_MD_CTX *evp;
+};
+
+/* After the first EVP_DigestInit_ex, which fetches and allocates, the calls of EVP on SHA-256 have nothing left that
+ * could fail. */
+static void evp_must(int ok)
+{
+    assert(ok == 1);
+    (void)ok;
+}
+
+sha256_stream *sha256_new(void)
+{
+    sha256_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->evp = EVP_MD_CTX_new();
+    if (!s->evp || EVP_DigestInit_ex(s->evp, EVP_sha256(), NULL) != 1) {
+        sha256_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void sha256_restart(sha256_stream *s)
+{
+    evp_must(EVP_DigestInit_ex(s->evp, NULL, NULL)); /* NULL: the digest that it has */
+}
+
+void sha256_update(sha256_stream *s, const void *data, size_t size)
+{
+    evp_must(EVP_DigestUpdate(s->evp, data, size));
+}
+
+void sha256_finish(sha256 *out, sha256_stream *s)
+{
+    evp_must(EVP_DigestFinal_ex(s->evp, out->bytes, NULL));
+}
+
+void sha256_free(sha256_stream *s)
+{
+    if (!s)
+        return;
+    EVP_MD_CTX_free(s->evp);
+    free(s);
+}
+
+/* The older interface keeps its state on the stack, so unlike EVP it cannot run out of memory, and a hash that names
+ * things has no way to say "no result". The code below it is the same. */
+void sha256_of(sha256 *out, const void *data, size_t size)
+{
+    SHA256_CTX context;
+    SHA256_Init(&context);
+    SHA256_Update(&context, data, size);
+    SHA256_Final(out->bytes, &context);
+}
+
+void sha256_hex(char hex[SHA256_HEX_SIZE], const sha256 *hash)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    for (size_t i = 0; i < SHA256_SIZE; i++) {
+        hex[2 * i] = DIGITS[hash->bytes[i] >> 4];
+        hex[2 * i + 1] = DIGITS[hash->bytes[i] & 15];
+    }
+    hex[2 * SHA256_SIZE] = '\0';
+}
+
+static int digit_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+int sha256_parse(sha256 *out, const char *hex, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 parsed;
+    for (size_t i = 0; i < SHA256_SIZE; i++) {
+        const int high = digit_value(hex[2 * i]);
+        const int low = high < 0 ? -1 : digit_value(hex[2 * i + 1]); /* a 0 may stand at either place */
+        FAIL_IF(low < 0, err, CKPT_EFORMAT, "%.70s: not a SHA-256 in hexadecimal", hex);
+        parsed.bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    FAIL_IF(hex[2 * SHA256_SIZE], err, CKPT_EFORMAT, "%.70s: longer than a SHA-256", hex);
+    *out = parsed;
+out:
+    return rc;
+}
+
+int sha256_compare(const sha256 *a, const sha256 *b)
+{
+    return memcmp(a->bytes, b->bytes, SHA256_SIZE);
+}
+
+uint64_t xxh64_of(const void *data, size_t size)
+{
+    return XXH3_64bits(data, size);
+}
+
+static hash128 hash128_from(XXH128_hash_t hash)
+{
+    return (hash128){.low = hash.low64, .high = hash.high64};
+}
+
+hash128 xxh128_of(const void *data, size_t size)
+{
+    return hash128_from(XXH3_128bits(data, size));
+}
+
+struct xxh128_stream {
+    XXH3_state_t *state; /* made by the library, which needs it aligned to 64 */
+};
+
+xxh128_stream *xxh128_new(void)
+{
+    xxh128_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->state = XXH3_createState();
+    if (!s->state) {
+        free(s);
+        return NULL;
+    }
+    xxh128_restart(s);
+    return s;
+}
+
+void xxh128_restart(xxh128_stream *s)
+{
+    XXH3_128bits_reset(s->state); /* fails on NULL only, as do update and digest */
+}
+
+void xxh128_update(xxh128_stream *s, const void *data, size_t size)
+{
+    XXH3_128bits_update(s->state, data, size);
+}
+
+hash128 xxh128_finish(const xxh128_stream *s)
+{
+    return hash128_from(XXH3_128bits_digest(s->state));
+}
+
+void xxh128_free(xxh128_stream *s)
+{
+    if (!s)
+        return;
+    XXH3_freeState(s->state);
+    free(s);
+}
+
+uint32_t crc32_of(uint32_t crc, const void *data, size_t size)
+{
+    return size ? libdeflate_crc32(crc, data, size) : crc; /* it takes NULL for a request of the first value */
+}
