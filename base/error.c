@@ -173,19 +173,17 @@ void error_prefix(ckpt_error *err, const char *format, ...)
     va_end(args);
     text_append(joined, sizeof joined, ": ");
     text_append(joined, sizeof joined, err->message);
-    memcpy(err->message, joined, sizeof joined);
+    memcpy(err->message, joined, strlen(joined) + 1);
 }
 
 void error_hint(ckpt_error *err, const char *format, ...)
 {
     if (!err || err->hint[0])
         return;
-    char hint[sizeof err->hint];
     va_list args;
     va_start(args, format);
-    text_format(hint, sizeof hint, format, args);
+    text_format(err->hint, sizeof err->hint, format, args);
     va_end(args);
-    memcpy(err->hint, hint, sizeof hint);
 }
 
 void error_where(ckpt_error *err, const char *path)

@@ -16,8 +16,11 @@
 
 /* Writes "dir/name" into out; CKPT_EUSAGE when it does not fit. */
 int path_join(char out[FILE_PATH_MAX], const char *dir, const char *name, ckpt_error *err);
-/* The last component of a path, without trailing slashes changing the answer for "a/b"; points into path. */
+/* The last component of a path: "b" of "a/b", "b/" of "a/b/" (it points into path); empty for "/". */
 const char *path_base(const char *path);
+
+/* The folder that a path is in: "a" of "a/b" and "a/b/", "." of "b", "/" of "/b"; out may be path. */
+int path_parent(char out[FILE_PATH_MAX], const char *path, ckpt_error *err);
 
 /* Opens for reading, with O_CLOEXEC, a regular file only (never a FIFO or device that would block).
  * *size is its length in bytes and may be NULL. */
@@ -30,11 +33,17 @@ int file_read_at(void *dst, int fd, uint64_t offset, size_t size, const char *pa
 /* Reads a whole file into malloc'ed memory with a 0 byte behind it; CKPT_EDATA when it is larger than size_max. */
 int file_read_all(char **data, size_t *size, const char *path, size_t size_max, ckpt_error *err);
 
-/* Creates one folder, mode 0777 less umask; an existing folder is no error. */
+/* Writes all of data at the place where fd stands. */
+int file_write(int fd, const void *data, size_t size, const char *path, ckpt_error *err);
+/* fsync. Returns 0 too where the file system cannot do it (EINVAL, ENOTSUP, ENOSYS), and then sets *unsupported, which
+ * may be NULL. Any other failure means that data are lost; it is not tried again. */
+int file_sync(int fd, bool *unsupported, const char *path, ckpt_error *err);
+
+/* Creates one folder, mode 0777 less umask, and fsyncs its parent; an existing folder is no error. */
 int dir_make(const char *path, ckpt_error *err);
-/* Creates a folder and its parents. */
+/* Creates a folder and its parents, the same way. */
 int dir_make_all(const char *path, ckpt_error *err);
-/* fsync of a folder. Returns 0 too where the file system cannot do it (EINVAL, ENOTSUP), and sets *unsupported. */
+/* fsync of a folder, with the answers of file_sync. */
 int dir_sync(const char *path, bool *unsupported, ckpt_error *err);
 
 /* Calls `each` for every entry but "." and ".." in no particular order, until it returns non-zero, which is returned.
@@ -52,7 +61,8 @@ typedef struct file_tmp {
     char path[FILE_PATH_MAX];
 } file_tmp;
 
-/* Creates "dir/<stem>.<pid>.<random>.tmp", exclusively. */
+/* Creates "dir/<stem>.<pid>.<random>.tmp", exclusively, open for writing and reading, mode 0666 less umask. A long stem
+ * is cut. */
 int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err);
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err);
 /* Closes and unlinks what was not committed; safe on a zeroed or committed one. */
@@ -66,15 +76,17 @@ typedef struct file_commit_plan {
     bool sync_unsupported; /* set by file_commit: a folder could not be fsynced (some FUSE) */
 } file_commit_plan;
 
-/* Takes the open temporary file over (tmp becomes empty). `name` is the final path. With `replace` an existing file is
- * replaced; without, an existing file of that name is kept and the temporary one dropped (content-named files). */
+/* Takes the open temporary file over (tmp becomes empty; on an error it stays the caller's) and keeps its descriptor
+ * open until file_commit. `name` is the final path. With `replace` an existing file is replaced; without, an existing
+ * file of that name is kept and the temporary one dropped (content-named files). */
 int file_commit_add(file_commit_plan *plan, file_tmp *tmp, const char *name, bool replace, ckpt_error *err);
 /* For each item in order: fsync, close, rename; then fsync of its folder before the next item, and of the temporary
- * file's folder. When one fails, those before it are in place, and the rest are discarded. */
+ * file's folder. When one fails, those before it are in place, and the rest are discarded. The plan is empty afterwards
+ * but for sync_unsupported. */
 int file_commit(file_commit_plan *plan, ckpt_error *err);
 void file_commit_discard(file_commit_plan *plan);
 
-/* The simple case: small data under one name, durable when it returns. */
+/* The simple case: small data under one name, durable when it returns. The mode of a file that was there is kept. */
 int file_replace(const char *name, const char *tmp_dir, const void *data, size_t size, ckpt_error *err);
 
 /* Removes a file and fsyncs its folder; a missing file is no error. */

@@ -1,0 +1,245 @@
+/* How a file becomes durable. Nothing else in the program renames one into place. */
+#define _GNU_SOURCE /* renameat2 */
+#include "file.h"
+
+#include "fail.h"
+#include "utf8.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define TMP_STEM_MAX 64 /* bytes of the final name that a temporary name shows */
+#define TMP_TRIES    16
+
+struct file_commit_item {
+    int fd; /* -1: closed */
+    bool replace;
+    char *tmp; /* NULL: renamed or removed */
+    char *name;
+};
+
+static int random_u64(uint64_t *out, ckpt_error *err)
+{
+    int rc = 0;
+    ssize_t n;
+
+    do
+        n = getrandom(out, sizeof *out, 0); /* up to 256 bytes come whole or not at all */
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof *out)
+        rc = error_errno(err, n < 0 ? errno : EIO, "random number");
+    return rc;
+}
+
+int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t random;
+    char name[TMP_STEM_MAX + 64];
+
+    *tmp = (file_tmp){.fd = -1};
+    for (int tries = 0; tmp->fd < 0; tries++) {
+        TRY(random_u64(&random, err));
+        snprintf(name, sizeof name, "%.*s.%ld.%016llx.tmp", (int)utf8_cut(stem, strlen(stem), TMP_STEM_MAX), stem,
+                 (long)getpid(), (unsigned long long)random);
+        TRY(path_join(tmp->path, dir, name, err));
+        /* O_EXCL and O_NOFOLLOW: in a shared folder nobody may lead us elsewhere. 0666: who may read a store or a
+         * restored file is for the umask to say. */
+        tmp->fd = open(tmp->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (tmp->fd < 0 && ((errno != EEXIST && errno != EINTR) || tries == TMP_TRIES)) {
+            rc = error_errno(err, errno, "create %s", tmp->path);
+            goto out;
+        }
+    }
+out:
+    if (rc)
+        *tmp = (file_tmp){.fd = -1};
+    return rc;
+}
+
+int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err)
+{
+    int rc = 0;
+    TRY(file_write(tmp->fd, data, size, tmp->path, err));
+    tmp->size_bytes += size;
+out:
+    return rc;
+}
+
+void file_tmp_discard(file_tmp *tmp)
+{
+    if (tmp->path[0]) { /* else zeroed or committed, and fd 0 is not ours */
+        file_close(&tmp->fd);
+        (void)unlink(tmp->path);
+    }
+    *tmp = (file_tmp){.fd = -1};
+}
+
+int file_commit_add(file_commit_plan *plan, file_tmp *tmp, const char *name, bool replace, ckpt_error *err)
+{
+    int rc = 0;
+    struct file_commit_item item = {.fd = -1, .replace = replace};
+
+    FAIL_IF(plan->count >= FILE_COMMIT_MAX, err, CKPT_EUSAGE, "more than %d files in one commit", FILE_COMMIT_MAX);
+    struct file_commit_item *const grown = realloc(plan->items, (plan->count + 1) * sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    plan->items = grown;
+    item.tmp = strdup(tmp->path);
+    item.name = strdup(name);
+    FAIL_IF_NULL(item.tmp && item.name, err);
+
+    item.fd = tmp->fd;
+    plan->items[plan->count++] = item;
+    *tmp = (file_tmp){.fd = -1};
+out:
+    if (rc) {
+        free(item.tmp);
+        free(item.name);
+    }
+    return rc;
+}
+
+/* Renames unless `to` exists; then errno is EEXIST. */
+static int rename_new(const char *from, const char *to)
+{
+    struct stat st;
+
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    /* This file system (NFS, some FUSE) cannot do it in one step. Two writers that meet between these two calls have
+     * the same bytes under the same name. */
+    if (lstat(to, &st) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return errno == ENOENT ? rename(from, to) : -1;
+}
+
+static int item_rename(struct file_commit_item *item, ckpt_error *err)
+{
+    int rc = 0, failed;
+
+    do
+        failed = (item->replace ? rename(item->tmp, item->name) : rename_new(item->tmp, item->name)) ? errno : 0;
+    while (failed == EINTR);
+    if (failed == EEXIST && !item->replace)
+        failed = unlink(item->tmp) ? errno : 0;
+    if (failed) {
+        rc = error_errno(err, failed, "rename to %s", item->name);
+        goto out;
+    }
+out:
+    return rc;
+}
+
+static int item_commit(struct file_commit_item *item, bool *sync_unsupported, ckpt_error *err)
+{
+    int rc = 0;
+    char dir[FILE_PATH_MAX], tmp_dir[FILE_PATH_MAX];
+
+    TRY(path_parent(dir, item->name, err));
+    TRY(path_parent(tmp_dir, item->tmp, err));
+    TRY(file_sync(item->fd, sync_unsupported, item->name, err));
+
+    const int fd = item->fd;
+    item->fd = -1;
+    if (close(fd) && errno != EINTR) { /* network file systems report here what they could not store */
+        rc = error_errno(err, errno, "close %s", item->name);
+        goto out;
+    }
+    TRY(item_rename(item, err));
+    free(item->tmp);
+    item->tmp = NULL;
+
+    /* Also when the file was there already: its writer may have been stopped before its own fsync of the folder. */
+    TRY(dir_sync(dir, sync_unsupported, err));
+    if (strcmp(dir, tmp_dir) != 0)
+        TRY(dir_sync(tmp_dir, sync_unsupported, err));
+out:
+    return rc;
+}
+
+int file_commit(file_commit_plan *plan, ckpt_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        TRY(item_commit(&plan->items[i], &plan->sync_unsupported, err));
+out:
+    file_commit_discard(plan);
+    return rc;
+}
+
+void file_commit_discard(file_commit_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct file_commit_item *const item = &plan->items[i];
+        file_close(&item->fd);
+        if (item->tmp)
+            (void)unlink(item->tmp);
+        free(item->tmp);
+        free(item->name);
+    }
+    free(plan->items);
+    plan->items = NULL;
+    plan->count = 0; /* sync_unsupported stays for the caller to see */
+}
+
+/* A file that its owner closed to others stays so in its next version. */
+static int mode_keep(const file_tmp *tmp, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    struct stat before, now;
+
+    if (stat(name, &before) || !S_ISREG(before.st_mode))
+        goto out;
+    if (fstat(tmp->fd, &now) || (((before.st_mode ^ now.st_mode) & 0777) && fchmod(tmp->fd, before.st_mode & 0777))) {
+        rc = error_errno(err, errno, "keep the mode of %s", name);
+        goto out;
+    }
+out:
+    return rc;
+}
+
+int file_replace(const char *name, const char *tmp_dir, const void *data, size_t size, ckpt_error *err)
+{
+    int rc = 0;
+    file_tmp tmp = {.fd = -1};
+    file_commit_plan plan = {0};
+
+    TRY(file_tmp_open(&tmp, tmp_dir, path_base(name), err));
+    TRY(mode_keep(&tmp, name, err));
+    TRY(file_tmp_write(&tmp, data, size, err));
+    TRY(file_commit_add(&plan, &tmp, name, true, err));
+    TRY(file_commit(&plan, err));
+out:
+    file_commit_discard(&plan);
+    file_tmp_discard(&tmp);
+    return rc;
+}
+
+int file_remove(const char *path, ckpt_error *err)
+{
+    int rc = 0, failed;
+    char dir[FILE_PATH_MAX];
+
+    do
+        failed = unlink(path) ? errno : 0;
+    while (failed == EINTR);
+    if (failed == ENOENT)
+        goto out;
+    if (failed) {
+        rc = error_errno(err, failed, "remove %s", path);
+        goto out;
+    }
+    TRY(path_parent(dir, path, err));
+    TRY(dir_sync(dir, NULL, err));
+out:
+    return rc;
+}
