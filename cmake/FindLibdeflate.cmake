@@ -1,0 +1,3 @@
+# Libdeflate::libdeflate: CRC-32 at hardware speed.
+include(PkgConfigTarget)
+pkg_config_target(Libdeflate libdeflate "libdeflate>=1.8")

@@ -1,0 +1,50 @@
+# What `cmake --install` puts where.
+include(CMakePackageConfigHelpers)
+
+set(CKPT_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/ckpt)
+set(CKPT_INSTALL_PYTHONDIR lib/python3/dist-packages CACHE STRING "Where ckpt.py goes, below the prefix")
+
+# The program, with completions and man pages made from its own tables.
+install(TARGETS ckpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+if(NOT CMAKE_CROSSCOMPILING)
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/made)
+  add_custom_command(OUTPUT ${made}/stamp
+    COMMAND ${PROJECT_SOURCE_DIR}/tools/make_pages.sh $<TARGET_FILE:ckpt> ${made}
+    COMMAND ${CMAKE_COMMAND} -E touch ${made}/stamp
+    DEPENDS ckpt ${PROJECT_SOURCE_DIR}/tools/make_pages.sh
+    VERBATIM)
+  add_custom_target(pages ALL DEPENDS ${made}/stamp)
+  install(FILES ${made}/ckpt.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ckpt
+          COMPONENT program)
+  install(FILES ${made}/_ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT program)
+  install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+endif()
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/python/ckpt.py)
+  install(FILES tools/python/ckpt.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
+endif()
+
+# The libraries, for C, C++, CMake and pkg-config.
+install(DIRECTORY base/include/ckpt ckpt/include/ckpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+if(CKPT_BUILD_SHARED)
+  install(TARGETS libckpt_shared EXPORT ckptTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+  install(EXPORT ckptTargets NAMESPACE ckpt:: DESTINATION ${CKPT_INSTALL_CMAKEDIR} COMPONENT development)
+endif()
+if(CKPT_BUILD_STATIC)
+  install(FILES ${PROJECT_BINARY_DIR}/ckpt/libckpt.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  # Who links the static library needs what it was built with, found by the same modules.
+  install(FILES cmake/PkgConfigTarget.cmake cmake/FindZstd.cmake cmake/FindJansson.cmake cmake/FindXxhash.cmake
+                cmake/FindLibdeflate.cmake
+          DESTINATION ${CKPT_INSTALL_CMAKEDIR} COMPONENT development)
+endif()
+
+configure_package_config_file(cmake/ckptConfig.cmake.in ckptConfig.cmake
+  INSTALL_DESTINATION ${CKPT_INSTALL_CMAKEDIR}
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(ckptConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+configure_file(cmake/ckpt.pc.in ckpt.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckptConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ckptConfigVersion.cmake
+        DESTINATION ${CKPT_INSTALL_CMAKEDIR} COMPONENT development)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckpt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+install(FILES LICENSE README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

@@ -1,0 +1,31 @@
+#!/bin/sh
+# check_headers.sh SOURCE: each public header compiles alone, twice in one file, under the strictest flags, as C11 and
+# C++17, with every compiler of gcc and clang that is here.
+set -eu
+source=$1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+flags="-Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-qual"
+c_flags="$flags -std=c11 -Wstrict-prototypes -Wmissing-prototypes -Wc++-compat"
+cxx_flags="$flags -std=c++17 -Wold-style-cast"
+includes="-I$source/base/include -I$source/ckpt/include"
+headers=0
+
+for header in "$source"/*/include/ckpt/*.h; do
+    name=ckpt/$(basename "$header")
+    printf '#include <%s>\n#include <%s>\n' "$name" "$name" >"$tmp/header.c"
+    cp "$tmp/header.c" "$tmp/header.cpp"
+    for compiler in gcc clang g++ clang++; do
+        command -v $compiler >/dev/null || continue
+        case $compiler in
+        *++) language_flags=$cxx_flags file=$tmp/header.cpp ;;
+        *) language_flags=$c_flags file=$tmp/header.c ;;
+        esac
+        # shellcheck disable=SC2086 # flags are words
+        $compiler $language_flags $includes -fsyntax-only "$file"
+        echo "$compiler: $name"
+    done
+    headers=$((headers + 1))
+done
+[ $headers -gt 0 ] || { echo "no public header found below $source"; exit 1; }
