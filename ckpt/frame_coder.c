@@ -1,0 +1,277 @@
+#include "frame_coder.h"
+
+#include "fail.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct coder_slot {
+    pool_task task; /* first, so that the task is the slot */
+    frame_coder *coder;
+    unsigned char *data, *coded; /* CODEC_CHUNK_BYTES, CODEC_CHUNK_CODED_MAX */
+    size_t size, coded_size;
+    uint64_t xxh64;
+    codec_plan plan;
+    frame_at reference; /* pack is NULL without one */
+    uint32_t frame, chunk;
+    bool first, last; /* of its frame */
+    pack_frame row;   /* of the frame, when first */
+    int rc;
+    ckpt_error err;
+} coder_slot;
+
+/* slots[filled % count] is the caller's next one, slots[written % count] the writer thread's; written <= filled. */
+struct frame_coder {
+    pool *pool;
+    frame_reader **readers;        /* one a worker */
+    unsigned char **references;    /* one a worker: a decoded reference chunk */
+    coder_slot slots[FRAME_CODER_SLOTS_MAX];
+    unsigned slot_count, worker_count;
+    pack_writer *writer;
+    sha256_stream *frame_stream;
+    uint32_t next_frame;
+    struct { /* the frame being filled */
+        pack_frame row;
+        codec_plan plan;
+        frame_at reference;
+        uint64_t filled_bytes;
+        uint32_t number, chunk;
+    } current;
+
+    pthread_t thread;
+    bool thread_runs;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t filled, written;
+    bool stop;
+    int rc; /* the first failure; from then on slots are only thrown away */
+    ckpt_error err;
+};
+
+static void slot_code(pool_task *task, unsigned worker)
+{
+    coder_slot *const slot = (coder_slot *)task;
+    frame_coder *const c = slot->coder;
+    frame_reader *const reader = c->readers[worker];
+    const void *reference = NULL;
+    int rc = 0;
+
+    /* A damaged reference costs space, never a save: the chunk is then coded by itself. */
+    if (slot->reference.pack && frame_read(c->references[worker], reader, slot->reference,
+                                           (uint64_t)slot->chunk * CODEC_CHUNK_BYTES, slot->size, NULL) == 0)
+        reference = c->references[worker];
+    else if (slot->reference.pack)
+        slot->plan.mode = CODEC_PLANES;
+    TRY(codec_encode(&slot->coded_size, slot->coded, frame_reader_codec(reader), &slot->plan, slot->data, slot->size,
+                     reference, &slot->err));
+    slot->xxh64 = xxh64_of(slot->data, slot->size);
+out:
+    slot->rc = rc;
+}
+
+static int slot_write(frame_coder *c, coder_slot *slot, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (slot->rc) {
+        if (err)
+            *err = slot->err;
+        return slot->rc;
+    }
+    if (slot->first) {
+        uint32_t number = 0;
+        TRY(pack_writer_frame(&number, c->writer, &slot->row, err));
+        assert(number == slot->frame);
+        sha256_restart(c->frame_stream);
+    }
+    sha256_update(c->frame_stream, slot->data, slot->size);
+    TRY(pack_writer_chunk(c->writer, slot->coded, slot->coded_size, slot->xxh64, err));
+    if (slot->last)
+        sha256_finish(&c->writer->index.frames[slot->frame].hash, c->frame_stream);
+out:
+    return rc;
+}
+
+static void *writer_main(void *payload)
+{
+    frame_coder *const c = payload;
+
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        while (c->written == c->filled && !c->stop)
+            pthread_cond_wait(&c->changed, &c->lock);
+        if (c->written == c->filled)
+            break;
+        coder_slot *const slot = &c->slots[c->written % c->slot_count];
+        const bool failed = c->rc != 0;
+        pthread_mutex_unlock(&c->lock);
+
+        pool_wait(c->pool, &slot->task);
+        ckpt_error err = {0};
+        const int rc = failed ? 0 : slot_write(c, slot, &err);
+
+        pthread_mutex_lock(&c->lock);
+        if (rc && !c->rc) {
+            c->rc = rc;
+            c->err = err;
+        }
+        c->written++;
+        pthread_cond_broadcast(&c->changed);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+int frame_coder_new(frame_coder **out, pool *p, pack_set *packs, ckpt_error *err)
+{
+    int rc = 0;
+    frame_coder *c = calloc(1, sizeof *c);
+
+    FAIL_IF_NULL(c, err);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    c->pool = p;
+    c->worker_count = pool_size(p);
+    c->readers = calloc(c->worker_count, sizeof *c->readers);
+    c->references = calloc(c->worker_count, sizeof *c->references);
+    c->frame_stream = sha256_new();
+    FAIL_IF(!c->readers || !c->references || !c->frame_stream, err, CKPT_ENOMEM, "out of memory");
+    for (unsigned i = 0; i < c->worker_count; i++) {
+        TRY(frame_reader_new(&c->readers[i], packs, err));
+        c->references[i] = malloc(CODEC_CHUNK_BYTES);
+        FAIL_IF_NULL(c->references[i], err);
+    }
+    const unsigned wanted = 2 * c->worker_count + 4;
+    for (; c->slot_count < wanted && c->slot_count < FRAME_CODER_SLOTS_MAX; c->slot_count++) {
+        coder_slot *const slot = &c->slots[c->slot_count];
+        slot->coder = c;
+        slot->task.run = slot_code;
+        slot->data = malloc(CODEC_CHUNK_BYTES);
+        slot->coded = malloc(CODEC_CHUNK_CODED_MAX);
+        if (!slot->data || !slot->coded) {
+            c->slot_count++; /* frame_coder_free() frees this one too */
+            FAIL(err, CKPT_ENOMEM, "out of memory");
+        }
+    }
+    FAIL_IF(pthread_create(&c->thread, NULL, writer_main, c) != 0, err, CKPT_ENOMEM, "cannot start a thread");
+    c->thread_runs = true;
+    *out = c;
+    c = NULL;
+out:
+    frame_coder_free(c);
+    return rc;
+}
+
+void frame_coder_free(frame_coder *c)
+{
+    if (!c)
+        return;
+    if (c->thread_runs) {
+        pthread_mutex_lock(&c->lock);
+        c->stop = true;
+        pthread_cond_broadcast(&c->changed);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(c->thread, NULL);
+    }
+    for (unsigned i = 0; i < c->slot_count; i++) {
+        free(c->slots[i].data);
+        free(c->slots[i].coded);
+    }
+    for (unsigned i = 0; i < c->worker_count; i++) {
+        if (c->readers)
+            frame_reader_free(c->readers[i]);
+        if (c->references)
+            free(c->references[i]);
+    }
+    free(c->readers);
+    free(c->references);
+    sha256_free(c->frame_stream);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+void frame_coder_target(frame_coder *c, pack_writer *writer)
+{
+    assert(c->written == c->filled);
+    c->writer = writer;
+    c->next_frame = writer->index.frame_count;
+}
+
+int frame_coder_begin(uint32_t *number, frame_coder *c, const pack_frame *frame, const codec_plan *plan,
+                      const frame_at *reference, ckpt_error *err)
+{
+    assert(frame->size > 0 && frame->size <= PACK_FRAME_BYTES_MAX);
+    if (c->next_frame == UINT32_MAX - 1)
+        return error_set(err, CKPT_EUSAGE, "too many tensors in one save");
+    c->current.row = *frame;
+    c->current.plan = *plan;
+    c->current.reference = reference ? *reference : (frame_at){0};
+    c->current.filled_bytes = 0;
+    c->current.chunk = 0;
+    c->current.number = c->next_frame++;
+    *number = c->current.number;
+    return 0;
+}
+
+int frame_coder_chunk(unsigned char **data, size_t *size, frame_coder *c, ckpt_error *err)
+{
+    const uint64_t left = c->current.row.size - c->current.filled_bytes;
+    int rc = 0;
+
+    assert(left > 0);
+    pthread_mutex_lock(&c->lock);
+    while (c->filled - c->written == c->slot_count)
+        pthread_cond_wait(&c->changed, &c->lock);
+    if (c->rc && err)
+        *err = c->err;
+    rc = c->rc;
+    pthread_mutex_unlock(&c->lock);
+
+    coder_slot *const slot = &c->slots[c->filled % c->slot_count];
+    slot->size = left < CODEC_CHUNK_BYTES ? (size_t)left : CODEC_CHUNK_BYTES;
+    *data = slot->data;
+    *size = slot->size;
+    return rc;
+}
+
+int frame_coder_submit(frame_coder *c, ckpt_error *err)
+{
+    coder_slot *const slot = &c->slots[c->filled % c->slot_count];
+    int rc = 0;
+
+    slot->plan = c->current.plan;
+    slot->reference = c->current.reference;
+    slot->frame = c->current.number;
+    slot->chunk = c->current.chunk++;
+    slot->first = c->current.filled_bytes == 0;
+    if (slot->first)
+        slot->row = c->current.row;
+    c->current.filled_bytes += slot->size;
+    slot->last = c->current.filled_bytes == c->current.row.size;
+    slot->rc = 0;
+    pool_submit(c->pool, &slot->task);
+
+    pthread_mutex_lock(&c->lock);
+    c->filled++;
+    if (c->rc && err)
+        *err = c->err;
+    rc = c->rc;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+int frame_coder_drain(frame_coder *c, ckpt_error *err)
+{
+    pthread_mutex_lock(&c->lock);
+    while (c->written != c->filled)
+        pthread_cond_wait(&c->changed, &c->lock);
+    if (c->rc && err)
+        *err = c->err;
+    const int rc = c->rc;
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}

@@ -1,0 +1,36 @@
+/* Frame coder: codes frames into a pack with all cores, in a fixed amount of memory, in order.
+ *
+ *   caller:  reads a chunk into a slot ──> pool: decodes its reference, codes it ──> writer thread: hashes the frame,
+ *            appends the chunk to the pack
+ *
+ * Slots form a ring; the caller blocks when all of them are on their way. An error of a worker or of the writer thread
+ * is returned by the next call, and once more by frame_coder_drain. */
+#ifndef CKPT_FRAME_CODER_H
+#define CKPT_FRAME_CODER_H
+
+#include "pack.h"
+#include "pool.h"
+
+#define FRAME_CODER_WORKERS_MAX 8 /* bounds memory: about 9 MiB a worker */
+#define FRAME_CODER_SLOTS_MAX (2 * FRAME_CODER_WORKERS_MAX + 4)
+
+typedef struct frame_coder frame_coder;
+
+int frame_coder_new(frame_coder **out, pool *p, pack_set *packs, ckpt_error *err);
+void frame_coder_free(frame_coder *c); /* waits for what is on its way; NULL is fine */
+
+/* The pack that frames go to from now on. Nothing may be on its way. */
+void frame_coder_target(frame_coder *c, pack_writer *writer);
+
+/* Starts a frame whose row is *frame without places and hashes; *number is its number in the pack. `reference` is NULL
+ * when the plan needs none. frame->size bytes must follow, in chunks. */
+int frame_coder_begin(uint32_t *number, frame_coder *c, const pack_frame *frame, const codec_plan *plan,
+                      const frame_at *reference, ckpt_error *err);
+/* A slot's memory for the next chunk of CODEC_CHUNK_BYTES (or what is left of the frame). */
+int frame_coder_chunk(unsigned char **data, size_t *size, frame_coder *c, ckpt_error *err);
+/* Hands the slot on. */
+int frame_coder_submit(frame_coder *c, ckpt_error *err);
+/* Until everything submitted is in the pack. */
+int frame_coder_drain(frame_coder *c, ckpt_error *err);
+
+#endif
