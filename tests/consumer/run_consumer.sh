@@ -7,7 +7,14 @@ project=$2/project
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-cmake --install "$build" --prefix "$tmp/first" >"$tmp/install.log" || { cat "$tmp/install.log"; exit 1; }
+quietly() {
+    "$@" >"$tmp/log" 2>&1 || {
+        cat "$tmp/log"
+        exit 1
+    }
+}
+
+quietly cmake --install "$build" --prefix "$tmp/first"
 mv "$tmp/first" "$tmp/prefix"
 prefix=$tmp/prefix
 libdir=$(dirname "$(find "$prefix" -name libckpt.a)")
@@ -20,8 +27,8 @@ run() {
     LD_LIBRARY_PATH=$libdir "$@" "$tmp/store"
 }
 
-cmake -S "$project" -B "$tmp/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$tmp/cmake.log" 2>&1 &&
-    cmake --build "$tmp/cmake" >>"$tmp/cmake.log" 2>&1 || { cat "$tmp/cmake.log"; exit 1; }
+quietly cmake -S "$project" -B "$tmp/cmake" -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build "$tmp/cmake"
 run "CMake, shared" "$tmp/cmake/consumer_shared"
 run "CMake, static" "$tmp/cmake/consumer_static"
 
@@ -32,7 +39,8 @@ cc=${CC:-cc}
 $cc -o "$tmp/shared" "$project/consumer.c" $($pc --cflags --libs ckpt)
 run "pkg-config, shared" "$tmp/shared"
 # shellcheck disable=SC2046
-$cc -o "$tmp/static" "$project/consumer.c" $($pc --cflags ckpt) $($pc --static --libs ckpt | sed 's/-lckpt/-l:libckpt.a/')
+$cc -o "$tmp/static" "$project/consumer.c" $($pc --cflags ckpt) \
+    $($pc --static --libs ckpt | sed 's/-lckpt/-l:libckpt.a/')
 run "pkg-config, static" "$tmp/static"
 
 # Every shared library that a program of ours needs is the one with the major version in its name.
