@@ -32,6 +32,9 @@ struct ckpt_store {
 int store_pool(pool **out, ckpt_store *store, ckpt_error *err); /* made on first use */
 int store_writable(const ckpt_store *store, ckpt_error *err);   /* CKPT_EVERSION or CKPT_EIO with a hint */
 void store_note(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Takes the caller's options over the defaults in `own`; both begin with their size, and the caller's may be that of an
+ * older or newer library. NULL: the defaults stay. CKPT_EUSAGE when the size is not set. */
+int store_options(void *own, size_t own_size, const void *given, ckpt_error *err);
 /* Value of a key of config.ini ("retention", "keep"); *value is malloc'ed, NULL when it is not set. */
 int store_config_get(char **value, const ckpt_store *store, const char *section, const char *key, ckpt_error *err);
 
