@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(CKPT_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/ckpt)
 set(CKPT_INSTALL_PYTHONDIR lib/python3/dist-packages CACHE STRING "Where ckpt.py goes, below the prefix")
+set(CKPT_INSTALL_ZSHDIR    share/zsh/site-functions  CACHE STRING "Where completion for zsh goes, below the prefix")
 
 # The program, with completions and man pages made from its own tables.
 install(TARGETS ckpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
@@ -16,7 +17,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   add_custom_target(pages ALL DEPENDS ${made}/stamp)
   install(FILES ${made}/ckpt.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ckpt
           COMPONENT program)
-  install(FILES ${made}/_ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT program)
+  install(FILES ${made}/_ckpt DESTINATION ${CKPT_INSTALL_ZSHDIR} COMPONENT program)
   install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 endif()
 

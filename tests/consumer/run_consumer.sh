@@ -33,7 +33,7 @@ run "CMake, shared" "$tmp/cmake/consumer_shared"
 run "CMake, static" "$tmp/cmake/consumer_static"
 
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
-pc="pkg-config --define-prefix"
+pc="pkg-config --define-variable=prefix=$prefix"
 cc=${CC:-cc}
 # shellcheck disable=SC2046 # flags are words
 $cc -o "$tmp/shared" "$project/consumer.c" $($pc --cflags --libs ckpt)

@@ -1,0 +1,12 @@
+# Tags, and what the retention policy would remove
+
+three_epochs
+title "Keep what matters"
+say "A tag is a name of your own, and protects what it names:"
+show ckpt tag baseline latest~1
+show ckpt log
+
+say "Only prune deletes, by the policy in .ckpt/config.ini. What it would do:"
+show ckpt prune --dry-run
+say "The same question for a stricter policy:"
+show ckpt prune --dry-run --keep "last 1, tagged"

@@ -1,0 +1,48 @@
+# A save killed with SIGKILL inside its write loses nothing
+
+three_epochs
+title "Kill a save in the middle"
+say "200 MB that do not compress, so that the save takes a while. As soon as its" \
+    "temporary file grows, the process gets SIGKILL: it cannot clean up."
+ckpt -q tag epoch-1 latest~2
+
+half_written() { # the temporary file of a pack that is being written
+    find .ckpt/tmp -name '*.tmp' -size +1024k -print -quit
+}
+
+# Killing needs the save to be still at work when the signal comes; where it was quicker, once more with other bytes.
+killed=no
+for attempt in 1 2 3 4 5; do
+    head -c 200M /dev/urandom >runs/exp1/large.pt
+    ckpt log >log_before.txt
+    ckpt -q save -m "large, attempt $attempt" runs/exp1/large.pt &
+    save=$!
+    while kill -0 $save 2>/dev/null && [ -z "$(half_written)" ]; do :; done
+    kill -KILL $save 2>/dev/null || true
+    status=0
+    wait $save 2>/dev/null || status=$?
+    if [ $status -eq 137 ] && [ -n "$(half_written)" ]; then
+        killed=yes
+        break
+    fi
+    [ $status -eq 0 ] || [ $status -eq 137 ] || broken "the save ended by itself with status $status"
+done
+[ $killed = yes ] || broken "no save could be killed inside its write"
+
+echo "The save was killed. What it leaves is a temporary file, no checkpoint:"
+show find .ckpt/tmp -name '*.tmp' -printf '%P  %s bytes\n'
+
+say "All that was committed before is there, and good to the last byte:"
+show ckpt log
+ckpt log >log_after.txt
+cmp log_before.txt log_after.txt || broken "the log has changed"
+show ckpt verify --full
+show ckpt restore epoch-1 -o first
+# shellcheck disable=SC2046
+same_bytes first $(epoch_files 1)
+
+say "And the next save works as if nothing had been:"
+show ckpt save -m "large, again" runs/exp1/large.pt
+show ckpt restore latest -o second
+same_bytes second runs/exp1/large.pt
+rm -rf first second sums.txt log_before.txt log_after.txt
