@@ -65,6 +65,8 @@ typedef struct file_tmp {
  * is cut. */
 int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err);
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err);
+/* Asks the kernel to begin writing what stands from offset `from` on (file_flush.c); does not wait, cannot fail. */
+void file_tmp_flush_hint(const file_tmp *tmp, uint64_t from);
 /* Closes and unlinks what was not committed; safe on a zeroed or committed one. */
 void file_tmp_discard(file_tmp *tmp);
 
