@@ -5,6 +5,7 @@
  *   frame  := chunk*                       a tensor, a part of a large one, small tensors of one class, or other bytes
  *   index  := zstd(tables)                 see below and docs/format.md
  *   footer := index_offset:u64 index_coded_size:u64 index_size:u64 index_xxh64:u64 pack_size:u64 "CKPTFOOT"   48 bytes
+ *             index_xxh64 is XXH3-64 of the index as it stands in the file: a damaged one never reaches zstd
  *
  * The index stands at the end so that a pack is written as a stream; the footer is found from the end of the file. The
  * name of a pack is the SHA-256 of its bytes: `sha256sum` verifies a store without us. All integers are little-endian.
@@ -25,7 +26,8 @@
  *   strings:= bytes ending in 0; offset 0 is the empty string
  *
  * A pack number is 0 for this pack, i for packs[i - 1], PACK_NONE for none. The extents of a file, in order, are its
- * bytes: extent sizes add up to the file's size. */
+ * bytes: extent sizes add up to the file's size. Reserved bytes are 0; a reader refuses others as of a newer version.
+ */
 #ifndef CKPT_PACK_H
 #define CKPT_PACK_H
 
@@ -34,16 +36,24 @@
 #include "file.h"
 #include "hash.h"
 
-#define PACK_VERSION         1
-#define PACK_HEADER_SIZE     16
-#define PACK_FOOTER_SIZE     48
-#define PACK_INDEX_MAX       ((uint64_t)1 << 30) /* decoded */
-#define PACK_NONE            UINT32_MAX
-#define PACK_FRAME_BYTES_MAX ((uint64_t)64 << 20) /* larger extents are cut into several frames */
-#define PACK_DEPTH_READ_MAX  8                    /* readers accept */
-#define PACK_DEPTH_WRITE_MAX 4                    /* the writer's default */
-#define PACK_FILES_MAX       (1u << 20)
-#define PACK_TENSORS_MAX     (1u << 22)
+#define PACK_VERSION          1
+#define PACK_HEADER_SIZE      16
+#define PACK_FOOTER_SIZE      48
+#define PACK_INDEX_MAX        ((uint64_t)1 << 30) /* decoded */
+#define PACK_NONE             UINT32_MAX
+#define PACK_FRAME_BYTES_MAX  ((uint64_t)64 << 20) /* larger extents are cut into several frames */
+#define PACK_DEPTH_READ_MAX   8                    /* readers accept */
+#define PACK_DEPTH_WRITE_MAX  4                    /* the writer's default */
+#define PACK_FILES_MAX        (1u << 20)
+#define PACK_TENSORS_MAX      (1u << 22)
+#define PACK_PACKS_MAX        (1u << 20)
+#define PACK_FRAMES_MAX       (1u << 22)
+#define PACK_CHUNKS_MAX       (1u << 25)
+#define PACK_EXTENTS_MAX      (1u << 24)
+#define PACK_VALUES_MAX       (1u << 20)
+#define PACK_DIMS_MAX         (1u << 26)
+#define PACK_STRING_BYTES_MAX (1u << 29)
+#define PACK_SET_OPEN_MAX     384 /* descriptors; two stores stay below the usual limit of 1024 */
 
 typedef enum pack_frame_kind { FRAME_OTHER = 0, FRAME_TENSOR = 1, FRAME_GROUP = 2 } pack_frame_kind;
 
@@ -111,7 +121,7 @@ static inline const char *pack_string(const pack_index *index, uint32_t offset)
 /* ---- Tables (pack_index.c) ---- */
 
 /* Each appends one row and returns its number in *at; CKPT_ENOMEM, or CKPT_EUSAGE beyond the limits above. */
-int pack_index_add_pack(uint32_t *number, pack_index *index, const sha256 *pack, ckpt_error *err); /* 1.., once each */
+int pack_index_add_pack(uint32_t *number, pack_index *index, const sha256 *name, ckpt_error *err); /* 1.., once each */
 int pack_index_add_frame(uint32_t *at, pack_index *index, const pack_frame *frame, ckpt_error *err);
 int pack_index_add_chunk(uint32_t *at, pack_index *index, const pack_chunk *chunk, ckpt_error *err);
 int pack_index_add_file(uint32_t *at, pack_index *index, const pack_file *file, ckpt_error *err);
@@ -123,24 +133,38 @@ int pack_index_add_string(uint32_t *offset, pack_index *index, const char *strin
                           ckpt_error *err); /* equal ones once */
 void pack_index_clear(pack_index *index);
 
-/* The tables as bytes (before zstd), and back. Reading checks everything: counts, ranges, that extents add up to files
- * and lie inside frames of this pack, chunk numbers, depths, dtypes, ranks, that strings end, that this pack's frames
- * refer only to earlier frames or other packs. CKPT_EDATA otherwise; CKPT_EVERSION for unknown features. */
+/* SHA-256 that names the files of a checkpoint, apart from where their bytes lie. One record a file, sorted by path as
+ * bytes; link and path may hold any byte but 0, so a 0 ends each. In Python:
+ *   h.update(b"%c %o %d %s %s\0%s\0" % (kind, mode, size, sha256_hex, link, path))
+ * kind is F, D (folder) or L (link); mode octal and size decimal without leading zeros; the SHA-256 64 lower-case
+ * digits, all 0 for a folder or a link; link is the target of a link, else empty. */
+int pack_index_tree(sha256 *out, const pack_index *index, ckpt_error *err);
+
+/* ---- Tables as bytes (pack_index_code.c, pack_index_check.c) ---- */
+
+/* The tables before zstd, and back. Both ways pass pack_index_check: what is wrong is CKPT_EBUG when it was to be
+ * written, CKPT_EDATA when it was read, CKPT_EVERSION for features and transforms of a newer version. */
 int pack_index_encode(unsigned char **bytes, size_t *size, const pack_index *index, ckpt_error *err);
 int pack_index_decode(pack_index *index, const unsigned char *bytes, size_t size, ckpt_error *err);
 
-/* SHA-256 that names the files of a checkpoint, apart from where their bytes lie: over the lines
- *   kind mode size sha256 link 0x00 path 0x00     ("F 644 4096 <64 digits> " ... ; see docs/format.md)
- * sorted by path as bytes. */
-int pack_index_tree(sha256 *out, const pack_index *index, ckpt_error *err);
+/* Everything that can be known without the pack's file:
+ *   frames    1 to PACK_FRAME_BYTES_MAX bytes, chunks there and of legal size, referring to earlier frames or other
+ *             packs, depth 0 without a reference, at most PACK_DEPTH_READ_MAX and above that of a reference in here
+ *   files     relative paths without empty, `.` and `..` components, each once and never below another file or link;
+ *             folders and links without bytes; extents not empty, adding up to the size, inside frames of this pack
+ *   tensors   inside their file, with a span that follows from shape, strides and dtype
+ *   ranges    of files and frames cover no row of a table twice (in all), so that work grows with the tables only
+ *   strings   begin with the empty one and end in 0 */
+int pack_index_check(const pack_index *index, ckpt_error *err);
 
 /* ---- Writing (pack_writer.c) ---- */
 
 typedef struct pack_writer {
     file_tmp tmp;
     pack_index index;
-    sha256_stream *stream; /* over all bytes of the pack */
-    uint64_t coded_bytes;  /* of all chunks so far */
+    sha256_stream *stream;  /* over all bytes of the pack */
+    uint64_t coded_bytes;   /* of all chunks so far */
+    uint64_t flushed_bytes; /* of the file, which the kernel was asked to write already */
 } pack_writer;
 
 int pack_writer_open(pack_writer *w, const char *tmp_dir, ckpt_error *err);
@@ -156,12 +180,16 @@ void pack_writer_discard(pack_writer *w); /* frees all; removes the temporary fi
 /* ---- Reading (pack.c) ---- */
 
 typedef struct pack {
-    int fd;
+    int fd; /* -1 while its set has closed it */
     sha256 name;
     uint64_t size;
     pack_index index;
+    struct pack_slot *slot; /* its place in a pack_set, or NULL */
 } pack;
 
+#define PACK_SUFFIX ".pack"
+/* Writes packs_dir/<name>.pack. */
+int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name, ckpt_error *err);
 /* Opens packs_dir/<name>.pack and reads its index. CKPT_ENOTFOUND, CKPT_EDATA, CKPT_EVERSION, CKPT_EIO. */
 int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err);
 void pack_close(pack *p);
@@ -176,11 +204,13 @@ int pack_check(const pack *p, ckpt_error *err);
 
 /* ---- A set of open packs (pack_set.c) ---- */
 
-/* Packs opened once and kept while they are in use; at most PACK_SET_OPEN_MAX at a time per store. */
+/* Packs opened once and kept, with their indexes, until the set is freed. Beyond PACK_SET_OPEN_MAX descriptors the one
+ * not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is then
+ * CKPT_ENOTFOUND. */
 typedef struct pack_set pack_set;
 int pack_set_new(pack_set **out, const char *packs_dir, ckpt_error *err);
 void pack_set_free(pack_set *set);
-/* Borrowed until the set is freed. Safe from several threads. */
+/* Borrowed until the set is freed. Safe from several threads, as is reading the pack. */
 int pack_set_get(pack **out, pack_set *set, const sha256 *name, ckpt_error *err);
 
 /* A place of decoded bytes. */
@@ -189,10 +219,16 @@ typedef struct frame_at {
     uint32_t frame;
 } frame_at;
 
+/* For pack.c: the descriptor of a pack, kept open until it is given back. */
+int pack_slot_pin(int *fd, struct pack_slot *slot, ckpt_error *err);
+void pack_slot_unpin(struct pack_slot *slot);
+
 /* Follows a pack number of p's index ("0 is p itself"). */
 int pack_set_follow(frame_at *out, pack_set *set, pack *p, uint32_t pack_number, uint32_t frame, ckpt_error *err);
 
-/* Scratch of one worker: codec, a coded chunk, two decoded chunks. */
+/* ---- Decoding (frame_reader.c) ---- */
+
+/* Scratch of one worker: codec, the coded chunks of a chain, decoded chunks. For one thread at a time. */
 typedef struct frame_reader frame_reader;
 int frame_reader_new(frame_reader **out, pack_set *set, ckpt_error *err);
 void frame_reader_free(frame_reader *r);
