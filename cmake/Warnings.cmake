@@ -13,3 +13,6 @@ if(NOT CKPT_SANITIZE)
   add_compile_options("$<$<CONFIG:Release,RelWithDebInfo>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
 endif()
 add_link_options(-Wl,-z,relro,-z,now)
+
+# The same arithmetic on every processor: no fused multiply-add behind our back.
+add_compile_options(-ffp-contract=off)

@@ -108,6 +108,9 @@ class Check:
                 self.includes_follow_arrows(path, without_comments(text, keep_strings=True))
             if path.suffix == ".h":
                 self.header_has_guard(path, text)
+            if path.suffix == ".md":
+                self.links_lead_somewhere(path, text)
+        self.errors_are_documented()
         return self.faults
 
     def names_are_unique(self):
@@ -176,6 +179,22 @@ class Check:
         if not match or match.group(1) != match.group(2) or not match.group(1).endswith(stem):
             self.fault(path, 1, f"has no include guard that ends in {stem}")
 
+    def links_lead_somewhere(self, path, text):
+        for number, line in enumerate(text.split("\n"), 1):
+            for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
+                if not (self.root / path.parent / target).exists():
+                    self.fault(path, number, f"link to {target}, which does not exist")
+
+    def errors_are_documented(self):
+        header, table = (self.root / name for name in ("base/include/ckpt/error.h", "docs/errors.md"))
+        if not header.exists():
+            return
+        codes = re.findall(r"^    (CKPT_\w+) = (\d+)", header.read_text(encoding="utf-8"), flags=re.M)
+        rows = table.read_text(encoding="utf-8") if table.exists() else ""
+        for name, code in codes:
+            if f"| {int(code) // 10} | {code} | `{name}` |" not in rows:
+                self.fault("docs/errors.md", 1, f"has no row for {name}, code {code}")
+
 
 # Each row: the rule's words in the message, and a tree that breaks it.
 SELF_TESTS = [
@@ -201,6 +220,10 @@ SELF_TESTS = [
     ("last line has no end", {"base/a.c": "int x;"}),
     ("word of unfinished work", {"base/a.c": "/* TO" "DO: later */\n"}),
     ("path of one machine", {"docs/a.md": "see /ho" "me/me/notes\n"}),
+    ("which does not exist", {"README.md": "see [format](docs/format.md)\n"}),
+    ("no row for CKPT_EDATA", {"base/include/ckpt/error.h":
+                               "#ifndef CKPT_ERROR_H\n#define CKPT_ERROR_H\nenum {\n    CKPT_EDATA = 30,\n};\n#endif\n",
+                               "docs/errors.md": "| 3 | 31 | `CKPT_EDATA` | wrong number |\n"}),
     ("is not UTF-8", {"base/a.c": b"/* \xff */\n"}),
 ]
 CLEAN_TREE = {
