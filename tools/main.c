@@ -1,0 +1,86 @@
+/* ckpt: reads the command line, runs one command, reports how it went. */
+#include "help.h"
+#include "output.h"
+#include "session.h"
+
+#include "fail.h"
+
+static int check_word_count(const session *s, ckpt_error *err)
+{
+    const command *c = s->command;
+    size_t count = s->args.word_count;
+    int rc = 0;
+
+    if (count < c->words_min)
+        rc = error_set(err, CKPT_EUSAGE, "%s: something is missing: %s", c->name, c->args);
+    else if (count > c->words_max)
+        rc = error_set(err, CKPT_EUSAGE, "%s: one word too many: %s", c->name, s->args.words[c->words_max]);
+    if (rc)
+        error_hint(err, "usage: ckpt %s%s%s; `ckpt help %s` says more", c->name, *c->args ? " " : "", c->args, c->name);
+    return rc;
+}
+
+/* Options before the command word, the word, and what is behind it. */
+static int read_command_line(session *s, int argc, char *const *argv, ckpt_error *err)
+{
+    int rc = 0, used = 0;
+    option_syntax syntax = {.globals = GLOBAL_OPTIONS};
+
+    TRY(arguments_parse(&s->args, &used, &syntax, argc, argv, err));
+    if (arguments_flag(&s->args, "version")) {
+        s->command = command_find("version");
+        used = argc; /* whatever follows */
+    } else if (used < argc)
+        s->command = command_find(argv[used]);
+    else if (arguments_flag(&s->args, "help"))
+        s->command = command_find("help");
+    else {
+        rc = error_set(err, CKPT_EUSAGE, "no command given");
+        error_hint(err, "`ckpt help` lists all commands");
+        goto out;
+    }
+    if (!s->command) {
+        rc = command_unknown(argv[used], err);
+        goto out;
+    }
+    if (used < argc) {
+        syntax.command = s->command->name;
+        syntax.rows = s->command->options;
+        used++;
+        TRY(arguments_parse(&s->args, &used, &syntax, argc - used, argv + used, err));
+    }
+    TRY(session_configure(s, err));
+out:
+    return rc;
+}
+
+static int run_command(session *s, int argc, char *const *argv, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(read_command_line(s, argc, argv, err));
+    if (arguments_flag(&s->args, "help") && s->command != command_find("help")) {
+        help_command(stdout, s->command);
+        goto out;
+    }
+    TRY(check_word_count(s, err));
+    TRY(s->command->run(s, err));
+out:
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    session s = {0};
+    ckpt_error err = {0}, output_err = {0};
+
+    output_open();
+    int rc = run_command(&s, argc > 0 ? argc - 1 : 0, argv + 1, &err);
+    int output_rc = output_close(&output_err);
+    if (rc)
+        session_report(rc, &err);
+    else if (output_rc)
+        session_report(rc = output_rc, &output_err);
+    session_close(&s);
+    return ckpt_error_exit_status(rc);
+}

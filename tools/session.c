@@ -1,0 +1,185 @@
+#include "session.h"
+
+#include "fail.h"
+#include "output.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define THREADS_MAX   1024
+#define NOTES_MAX     10   /* of one run; the rest are counted */
+#define LINE_SIZE_MAX 2048 /* bytes of a note */
+
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_requested = 1;
+}
+
+void session_catch_signals(void)
+{
+    /* Once: a second signal has its usual effect, should the work not come to its next progress call. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int session_configure(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    int64_t jobs = arguments_count(&s->args, "jobs", 0);
+    const char *no_color = getenv("NO_COLOR");
+
+    FAIL_IF(jobs > THREADS_MAX || (jobs == 0 && arguments_flag(&s->args, "jobs")), err, CKPT_EUSAGE,
+            "--jobs %lld: not a number from 1 to %d", (long long)jobs, THREADS_MAX);
+    s->threads = (unsigned)jobs;
+    s->store_path = arguments_text(&s->args, "store");
+    s->quiet = arguments_flag(&s->args, "quiet");
+    s->json = arguments_flag(&s->args, "json");
+    s->color = !s->json && isatty(STDOUT_FILENO) && !(no_color && *no_color) && !arguments_flag(&s->args, "no-color");
+out:
+    return rc;
+}
+
+static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    session *s = payload;
+    (void)s, (void)done_bytes, (void)total_bytes;
+    return stop_requested;
+}
+
+static void on_note(void *payload, const char *note)
+{
+    session *s = payload;
+    s->note_count++;
+    if (s->notes_are_warnings)
+        session_warn(s, "%s", note);
+    else if (s->note_count <= NOTES_MAX)
+        session_note(s, "%s", note);
+}
+
+int session_open(session *s, ckpt_error *err)
+{
+    const ckpt_open_options options = {
+        .size = sizeof(options), .threads = s->threads, .progress = on_progress, .note = on_note, .payload = s};
+    return s->store ? 0 : ckpt_store_open(&s->store, s->store_path, &options, err);
+}
+
+void session_close(session *s)
+{
+    ckpt_store_close(s->store);
+    s->store = NULL;
+    arguments_clear(&s->args);
+}
+
+static void print_labelled(const char *label, const char *format, va_list list)
+{
+    char line[LINE_SIZE_MAX];
+    vsnprintf(line, sizeof(line), format, list);
+    fputs(label, stderr);
+    output_text(stderr, line);
+    fputc('\n', stderr);
+}
+
+void session_note(session *s, const char *format, ...)
+{
+    va_list list;
+    if (s->quiet)
+        return;
+    va_start(list, format);
+    print_labelled("note: ", format, list);
+    va_end(list);
+}
+
+void session_warn(session *s, const char *format, ...)
+{
+    va_list list;
+    (void)s;
+    va_start(list, format);
+    print_labelled("warning: ", format, list);
+    va_end(list);
+}
+
+void session_report(int rc, const ckpt_error *err)
+{
+    if (!err->message[0] && rc == CKPT_EDIFFER)
+        return; /* the answer is the exit status */
+    fputs("ckpt: ", stderr);
+    output_text(stderr, err->message[0] ? err->message : ckpt_error_name(rc));
+    if (err->where[0] && !strstr(err->message, err->where)) {
+        fputs(" (", stderr);
+        output_text(stderr, err->where);
+        fputc(')', stderr);
+    }
+    fputc('\n', stderr);
+    if (err->hint[0]) {
+        fputs("hint: ", stderr);
+        output_text(stderr, err->hint);
+        fputc('\n', stderr);
+    }
+}
+
+bool session_can_ask(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+bool session_ask(const char *question)
+{
+    char answer[16] = "";
+    output_text(stderr, question);
+    fputs("? [y/N] ", stderr);
+    fflush(stderr);
+    if (!fgets(answer, sizeof(answer), stdin))
+        fputc('\n', stderr);
+    answer[strcspn(answer, "\n")] = 0;
+    return strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
+}
+
+int session_confirm(session *s, const char *what, ckpt_error *err)
+{
+    if (arguments_flag(&s->args, "yes"))
+        return 0;
+    if (session_can_ask()) {
+        fflush(stdout);
+        return session_ask(what) ? 0 : error_set(err, CKPT_ECONFIRM, "%s: nothing was done", s->command->name);
+    }
+    int rc = error_set(err, CKPT_ECONFIRM, "%s: would %s, and nobody agreed", s->command->name, what);
+    error_hint(err, "--yes agrees; --dry-run only shows what would happen");
+    return rc;
+}
+
+static int open_file_instead(ckpt_content **out, const char *name, const ckpt_error *why, int why_rc, ckpt_error *err)
+{
+    struct stat st;
+    if (stat(name, &st) == 0)
+        return ckpt_content_open_file(out, name, err);
+    if (why_rc == CKPT_ENOSTORE)
+        return error_set(err, CKPT_ENOTFOUND, "%s: no such file, and no store in which to look for a checkpoint", name);
+    if (err)
+        *err = *why;
+    return why_rc;
+}
+
+int session_open_content(ckpt_content **out, session *s, const char *name, ckpt_error *err)
+{
+    ckpt_error why = {0};
+    int rc = session_open(s, &why);
+    if (!rc)
+        rc = ckpt_content_open(out, s->store, name, &why);
+    /* What is no name of a checkpoint may be one of a file; damage of a checkpoint is not to be papered over. */
+    if (rc == CKPT_ENOTFOUND || rc == CKPT_ENOSTORE || rc == CKPT_EUSAGE)
+        return open_file_instead(out, name, &why, rc, err);
+    if (rc && err)
+        *err = why;
+    return rc;
+}

@@ -1,0 +1,50 @@
+/* Session: one run of the program: what the global options said, the arguments of the command, the store, and how to
+ * speak with the person at the other end. */
+#ifndef TOOLS_SESSION_H
+#define TOOLS_SESSION_H
+
+#include "command.h"
+
+#include <ckpt/store.h>
+
+typedef struct session {
+    const command *command;
+    arguments args;
+    const char *store_path; /* --store; NULL: CKPT_STORE or the nearest upwards */
+    bool quiet, json;
+    bool color;       /* of stdout */
+    unsigned threads; /* 0: as many as this process may use */
+    ckpt_store *store;
+    bool notes_are_warnings; /* of commands to which the library notes nothing but trouble */
+    size_t note_count;
+} session;
+
+/* Takes over what the global options among args say. */
+int session_configure(session *s, ckpt_error *err);
+
+/* Opens the store with progress, notes and signals; later calls do nothing. */
+int session_open(session *s, ckpt_error *err);
+void session_close(session *s);
+
+/* SIGINT and SIGTERM from now on stop work at the next progress call, with CKPT_EINTERRUPTED. */
+void session_catch_signals(void);
+
+/* "note: ..." or "warning: ..." on stderr; notes not with --quiet. */
+void session_note(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void session_warn(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0 with --yes, or when a person at the terminal agrees; else CKPT_ECONFIRM. `what` is what would be done: "remove 3
+ * checkpoints". */
+int session_confirm(session *s, const char *what, ckpt_error *err);
+/* Is there a person to ask? */
+bool session_can_ask(void);
+/* Asks on the terminal; only "y" and "yes" agree. */
+bool session_ask(const char *question);
+
+/* Opens what `name` says: a checkpoint, else a file on disk; in this order. Without a store only files. */
+int session_open_content(ckpt_content **out, session *s, const char *name, ckpt_error *err);
+
+/* Prints the one line and the hint of an error. */
+void session_report(int rc, const ckpt_error *err);
+
+#endif
