@@ -37,7 +37,8 @@ typedef struct codec_plan {
     codec_mode mode;
     unsigned width; /* bytes of an element: 1, 2, 4, 8 */
     ckpt_dtype dtype;
-    int level; /* of zstd */
+    int level;       /* of zstd; 0: entropy coding without a search for repeats */
+    unsigned rotate; /* bits by which elements are rotated before they are cut into byte planes */
 } codec_plan;
 
 /* One sample: the same range of the tensor and, for each candidate reference, of that reference (NULL: none). */
