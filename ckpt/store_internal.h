@@ -55,27 +55,50 @@ void tag_rows_free(tag_row *rows, size_t count);
 /* intent.c
  *
  * A writer                                         Prune
- *   publishes intents/<name> (a lease on it)         takes the lease `prune` (exclusive)
- *   waits while the lease `prune` is held            lists intents; removes stale ones, keeps what live ones name,
- *   lists snapshots, opens the packs it will use       and removes no pack at all that is younger than a live intent
- *   adds their names to the intent                     which has not named its packs yet
- *   ... writes and commits ...                       removes snapshots, then packs
- *   checks that all of them still exist              releases
+ *   publishes intents/<random>.lease                 takes the lease intents/prune.lease (exclusive)
+ *   waits while prune.lease is held                  lists intents; removes stale ones, keeps what live ones name, and
+ *   lists snapshots, opens the packs it will use       removes no pack at all while a live one names none yet
+ *   names them (intent_add), and checks them         removes snapshots, then packs
+ *   ... writes the pack ...                          releases
+ *   names its own new pack, and commits it
+ *   checks that all named packs exist
+ *   commits the snapshot
  *   removes the intent
  *
- * Either the writer sees the lease or prune sees the intent. */
+ * Names stand in intents/<random>.packs, replaced as a whole; a writer that needs none says so by adding 0 of them. As
+ * intent_add, too, waits while prune.lease is held, either the writer sees the lease or prune sees the names, and what
+ * was there at the check stays until the intent is closed. The own pack is named because its bytes may be those of a
+ * pack that exists already, and that only a checkpoint about to be pruned needs. */
+#define INTENT_PACKS_MAX (1u << 16)
+#define INTENT_WAIT_MS   60000
+
 typedef struct intent intent;
 int intent_open(intent **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY when prune does not end in time */
 int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err); /* durable when it returns */
-/* Do all named packs still exist? CKPT_EDATA names the missing one. */
+/* Do all named packs still exist, and do others still believe us alive? CKPT_EDATA names the missing one; CKPT_EBUSY.
+ */
 int intent_check(intent *in, ckpt_error *err);
 void intent_close(intent *in); /* removes it; NULL is fine */
 
-/* For prune: takes the lease, and afterwards tells whether a pack is protected by a live intent. */
+/* The lease `prune` alone, for what must not happen during a prune and is quickly done: tags and removals. */
+struct lease;
+int prune_lease_take(struct lease **out, const ckpt_store *store, uint32_t wait_ms, ckpt_error *err);
+
+/* For prune: takes the lease, and afterwards tells whether a pack is protected by a live intent: because it names the
+ * pack, or because the pack was written after it last named any. */
 typedef struct prune_guard prune_guard;
 int prune_guard_open(prune_guard **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY */
-bool prune_guard_protects(const prune_guard *guard, const sha256 *pack, int64_t pack_mtime);
+bool prune_guard_protects(const prune_guard *guard, const sha256 *name, int64_t pack_mtime);
+size_t prune_guard_writers(const prune_guard *guard);             /* live intents */
+int prune_guard_check(const prune_guard *guard, ckpt_error *err); /* is the lease still ours? CKPT_EBUSY */
 void prune_guard_close(prune_guard *guard);
+
+/* sweep.c: removes temporary files of processes of this machine that are gone, when they are at least `age_s` old. With
+ * `dry_run` it only counts. *bytes may be NULL. */
+#define SWEEP_AGE_SAVE_S (24 * 60 * 60) /* while writers on other machines may be at work */
+int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err);
+/* Removes the cache, which is derived: for a disk so full that not even a lease fits. */
+int sweep_cache(const ckpt_store *store, ckpt_error *err);
 
 /* lookup.c: cache/ maps the XXH3-128 of an extent to where such bytes lie. Only a hint: what it says is compared before
  * it is believed, so a stale or broken cache costs space, never data. Segments are immutable, sorted and mapped; each

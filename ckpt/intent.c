@@ -1,0 +1,426 @@
+#include "store_internal.h"
+
+#include "fail.h"
+#include "lease.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LEASE_SUFFIX       ".lease"
+#define NAMES_SUFFIX       ".packs"
+#define PRUNE_LEASE        "prune" LEASE_SUFFIX
+#define INTENT_RANDOM_SIZE 8 /* bytes */
+#define INTENT_STEM_SIZE   (2 * INTENT_RANDOM_SIZE + 1)
+#define INTENT_COUNT_MAX   4096
+#define INTENT_LINE        SHA256_HEX_SIZE /* 64 digits and a line end */
+#define INTENT_POLL_MS     20
+#define PRUNE_WAIT_MS      2000 /* longer than a tag takes, shorter than another prune */
+
+struct intent {
+    const ckpt_store *store;
+    lease *lease;
+    char names_path[FILE_PATH_MAX];
+    sha256 *packs; /* sorted, each once */
+    size_t count;
+};
+
+struct prune_guard {
+    lease *lease;
+    sha256 *packs; /* named by live intents */
+    size_t pack_count, writers;
+    bool unnamed;     /* a live intent names nothing yet */
+    int64_t named_at; /* when the live intent that is silent for longest named its packs */
+};
+
+static int hash_compare(const void *a, const void *b)
+{
+    return sha256_compare(a, b);
+}
+
+/* ---- The lease `prune` ------------------------------------------------------------------------------------------ */
+
+int prune_lease_take(lease **out, const ckpt_store *store, uint32_t wait_ms, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    TRY(path_join(path, store->intents_dir, PRUNE_LEASE, err));
+    TRY(lease_acquire(out, path, &(lease_options){.wait_ms = wait_ms}, err));
+out:
+    return rc;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int prune_wait(const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    const char *const paths[] = {path};
+    const int64_t end = now_ms() + INTENT_WAIT_MS;
+    const struct timespec pause = {.tv_nsec = INTENT_POLL_MS * 1000000};
+    lease_state state;
+
+    TRY(path_join(path, store->intents_dir, PRUNE_LEASE, err));
+    for (;;) {
+        TRY(lease_probe(&state, paths, 1, NULL, err));
+        if (state.status != LEASE_HELD)
+            break;
+        FAIL_IF(now_ms() >= end, err, CKPT_EBUSY, "a prune holds the store for more than %d s (process %llu of %s)",
+                INTENT_WAIT_MS / 1000, (unsigned long long)state.pid, state.host);
+        nanosleep(&pause, NULL);
+    }
+out:
+    return rc;
+}
+
+/* ---- A writer's intent ------------------------------------------------------------------------------------------ */
+
+static int random_stem(char out[INTENT_STEM_SIZE], ckpt_error *err)
+{
+    unsigned char bytes[INTENT_RANDOM_SIZE];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return error_errno(err, errno, "random number");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* intents/<stem><suffix> */
+static int intent_path(char out[FILE_PATH_MAX], const ckpt_store *store, const char *stem, const char *suffix,
+                       ckpt_error *err)
+{
+    char name[INTENT_STEM_SIZE + sizeof LEASE_SUFFIX];
+
+    snprintf(name, sizeof name, "%s%s", stem, suffix);
+    return path_join(out, store->intents_dir, name, err);
+}
+
+int intent_open(intent **out, ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    char stem[INTENT_STEM_SIZE], path[FILE_PATH_MAX];
+    intent *in = calloc(1, sizeof *in);
+
+    *out = NULL;
+    FAIL_IF_NULL(in, err);
+    in->store = store;
+    TRY(random_stem(stem, err));
+    TRY(intent_path(in->names_path, store, stem, NAMES_SUFFIX, err));
+    TRY(intent_path(path, store, stem, LEASE_SUFFIX, err));
+    TRY(lease_acquire(&in->lease, path, NULL, err));
+    /* Published first, then looked: a prune that this does not see will see the intent. */
+    TRY(prune_wait(store, err));
+    *out = in;
+    in = NULL;
+out:
+    intent_close(in);
+    return rc;
+}
+
+/* The named packs as text, one line each. */
+static int names_write(const intent *in, ckpt_error *err)
+{
+    int rc = 0;
+    char *const text = malloc(in->count * INTENT_LINE + 1);
+
+    FAIL_IF_NULL(text, err);
+    for (size_t i = 0; i < in->count; i++) {
+        sha256_hex(text + i * INTENT_LINE, &in->packs[i]);
+        text[(i + 1) * INTENT_LINE - 1] = '\n';
+    }
+    TRY(file_replace(in->names_path, in->store->tmp_dir, text, in->count * INTENT_LINE, err));
+out:
+    free(text);
+    return rc;
+}
+
+int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+    size_t unique = 0;
+    sha256 *grown;
+
+    FAIL_IF(count > INTENT_PACKS_MAX - in->count, err, CKPT_EUSAGE, "a checkpoint may refer to at most %u packs",
+            INTENT_PACKS_MAX);
+    if (count > 0) {
+        grown = realloc(in->packs, (in->count + count) * sizeof *grown);
+        FAIL_IF_NULL(grown, err);
+        in->packs = grown;
+        memcpy(in->packs + in->count, packs, count * sizeof *packs);
+        in->count += count;
+        qsort(in->packs, in->count, sizeof *in->packs, hash_compare);
+        for (size_t i = 0; i < in->count; i++)
+            if (unique == 0 || sha256_compare(&in->packs[unique - 1], &in->packs[i]) != 0)
+                in->packs[unique++] = in->packs[i];
+        in->count = unique;
+    }
+    TRY(names_write(in, err));
+    TRY(prune_wait(in->store, err));
+out:
+    return rc;
+}
+
+int intent_check(intent *in, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    for (size_t i = 0; i < in->count; i++) {
+        TRY(pack_path(path, in->store->packs_dir, &in->packs[i], err));
+        if (stat(path, &st)) {
+            rc = error_errno(err, errno, "look at %s", path);
+            if (rc == CKPT_ENOTFOUND) {
+                rc = error_set(err, CKPT_EDATA, "%s was removed while it was being used", path_base(path));
+                error_hint(err, "run `ckpt verify`; something other than `ckpt prune` removes packs");
+            }
+            goto out;
+        }
+    }
+    /* Last: a writer that was frozen so long that prune forgot it cannot trust what it just saw. */
+    TRY(lease_check(in->lease, err));
+out:
+    return rc;
+}
+
+void intent_close(intent *in)
+{
+    if (!in)
+        return;
+    if (in->names_path[0])
+        (void)unlink(in->names_path); /* a name without its lease means nothing, so no fsync */
+    lease_release(in->lease);
+    free(in->packs);
+    free(in);
+}
+
+/* ---- What prune sees -------------------------------------------------------------------------------------------- */
+
+/* Stems of the files in intents/ that end in a suffix. */
+typedef struct stem_list {
+    const char *suffix;
+    size_t count;
+    char stems[INTENT_COUNT_MAX][INTENT_STEM_SIZE];
+} stem_list;
+
+static int stem_add(void *payload, const char *file, ckpt_error *err)
+{
+    stem_list *const list = payload;
+    const size_t length = INTENT_STEM_SIZE - 1;
+
+    if (strlen(file) != length + strlen(list->suffix) || strspn(file, "0123456789abcdef") != length ||
+        strcmp(file + length, list->suffix) != 0)
+        return 0;
+    if (list->count == INTENT_COUNT_MAX)
+        return error_set(err, CKPT_EBUSY, "more than %d saves at once", INTENT_COUNT_MAX);
+    memcpy(list->stems[list->count], file, length);
+    list->stems[list->count++][length] = 0;
+    return 0;
+}
+
+static int stem_list_new(stem_list **out, const ckpt_store *store, const char *suffix, ckpt_error *err)
+{
+    int rc = 0;
+    stem_list *list = calloc(1, sizeof *list);
+
+    FAIL_IF_NULL(list, err);
+    list->suffix = suffix;
+    TRY(dir_each(store->intents_dir, stem_add, list, err));
+    *out = list;
+    list = NULL;
+out:
+    free(list);
+    return rc;
+}
+
+/* How the leases of all listed intents stand, in one look, as where counters decide a look takes time. */
+static int stems_probe(lease_state *states, const stem_list *list, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    char(*paths)[FILE_PATH_MAX] = calloc(list->count ? list->count : 1, sizeof *paths);
+    const char **pointers = calloc(list->count ? list->count : 1, sizeof *pointers);
+
+    FAIL_IF_NULL(paths, err);
+    FAIL_IF_NULL(pointers, err);
+    for (size_t i = 0; i < list->count; i++) {
+        TRY(intent_path(paths[i], store, list->stems[i], list->suffix, err));
+        pointers[i] = paths[i];
+    }
+    if (list->count > 0)
+        TRY(lease_probe(states, pointers, list->count, NULL, err));
+out:
+    free(pointers);
+    free(paths);
+    return rc;
+}
+
+static int guard_add_names(prune_guard *guard, const char *text, size_t size, const char *path, ckpt_error *err)
+{
+    int rc = 0;
+    const size_t count = size / INTENT_LINE;
+    sha256 *const grown = realloc(guard->packs, (guard->pack_count + count + 1) * sizeof *grown);
+
+    FAIL_IF_NULL(grown, err);
+    guard->packs = grown;
+    FAIL_IF(size % INTENT_LINE != 0, err, CKPT_EDATA, "%s is damaged", path);
+    for (size_t i = 0; i < count; i++) {
+        char hex[SHA256_HEX_SIZE];
+        memcpy(hex, text + i * INTENT_LINE, sizeof hex);
+        FAIL_IF(hex[sizeof hex - 1] != '\n', err, CKPT_EDATA, "%s is damaged", path);
+        hex[sizeof hex - 1] = 0;
+        TRY(sha256_parse(&guard->packs[guard->pack_count], hex, err));
+        guard->pack_count++;
+    }
+out:
+    return rc;
+}
+
+/* Adds what a live intent protects. */
+static int guard_add_live(prune_guard *guard, const ckpt_store *store, const char *stem, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t size;
+    struct stat st;
+
+    guard->writers++;
+    TRY(intent_path(path, store, stem, NAMES_SUFFIX, err));
+    if (stat(path, &st)) {
+        guard->unnamed = true; /* whatever the reason: the safe answer */
+        goto out;
+    }
+    if (guard->writers == 1 || st.st_mtime < guard->named_at)
+        guard->named_at = st.st_mtime;
+    rc = file_read_all(&text, &size, path, (size_t)INTENT_PACKS_MAX * INTENT_LINE, err);
+    if (rc == CKPT_ENOTFOUND) { /* it has just ended; what it saved may be too new for us to know */
+        guard->unnamed = true;
+        rc = 0;
+    }
+    TRY(rc);
+    if (text)
+        TRY(guard_add_names(guard, text, size, path, err));
+out:
+    free(text);
+    return rc;
+}
+
+static int intent_remove(const ckpt_store *store, const char *stem, const char *suffix, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    TRY(intent_path(path, store, stem, suffix, err));
+    TRY(file_remove(path, err));
+out:
+    return rc;
+}
+
+static bool stem_listed(const stem_list *list, const char *stem)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->stems[i], stem) == 0)
+            return true;
+    return false;
+}
+
+/* Names whose lease is gone. No writer can be about to take one: it would wait for us before it names anything. */
+static int orphans_remove(const stem_list *leases, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    stem_list *names = NULL;
+
+    TRY(stem_list_new(&names, store, NAMES_SUFFIX, err));
+    for (size_t i = 0; i < names->count; i++)
+        if (!stem_listed(leases, names->stems[i]))
+            TRY(intent_remove(store, names->stems[i], NAMES_SUFFIX, err));
+out:
+    free(names);
+    return rc;
+}
+
+static int guard_read_intents(prune_guard *guard, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    stem_list *leases = NULL;
+    lease_state *states = NULL;
+
+    TRY(stem_list_new(&leases, store, LEASE_SUFFIX, err));
+    states = calloc(leases->count ? leases->count : 1, sizeof *states);
+    FAIL_IF_NULL(states, err);
+    TRY(stems_probe(states, leases, store, err));
+    for (size_t i = 0; i < leases->count; i++) {
+        if (states[i].status == LEASE_HELD) {
+            TRY(guard_add_live(guard, store, leases->stems[i], err));
+            continue;
+        }
+        /* The names first: a lease that is left alone is found again. */
+        TRY(intent_remove(store, leases->stems[i], NAMES_SUFFIX, err));
+        TRY(intent_remove(store, leases->stems[i], LEASE_SUFFIX, err));
+    }
+    TRY(orphans_remove(leases, store, err));
+    if (guard->pack_count > 1)
+        qsort(guard->packs, guard->pack_count, sizeof *guard->packs, hash_compare);
+out:
+    free(states);
+    free(leases);
+    return rc;
+}
+
+int prune_guard_open(prune_guard **out, ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    prune_guard *guard = calloc(1, sizeof *guard);
+
+    *out = NULL;
+    FAIL_IF_NULL(guard, err);
+    TRY(prune_lease_take(&guard->lease, store, PRUNE_WAIT_MS, err));
+    TRY(guard_read_intents(guard, store, err));
+    *out = guard;
+    guard = NULL;
+out:
+    prune_guard_close(guard);
+    return rc;
+}
+
+bool prune_guard_protects(const prune_guard *guard, const sha256 *name, int64_t pack_mtime)
+{
+    if (guard->writers == 0)
+        return false;
+    if (guard->unnamed || pack_mtime >= guard->named_at)
+        return true;
+    return guard->pack_count > 0 &&
+           bsearch(name, guard->packs, guard->pack_count, sizeof *guard->packs, hash_compare) != NULL;
+}
+
+size_t prune_guard_writers(const prune_guard *guard)
+{
+    return guard->writers;
+}
+
+int prune_guard_check(const prune_guard *guard, ckpt_error *err)
+{
+    return lease_check(guard->lease, err);
+}
+
+void prune_guard_close(prune_guard *guard)
+{
+    if (!guard)
+        return;
+    lease_release(guard->lease);
+    free(guard->packs);
+    free(guard);
+}

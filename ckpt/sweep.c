@@ -1,0 +1,95 @@
+#include "store_internal.h"
+
+#include "fail.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TMP_SUFFIX      ".tmp"
+#define TMP_RANDOM_SIZE 16 /* hexadecimal digits */
+#define TMP_PID_DIGITS  10
+#define TMP_AGE_MAX_S   (7 * 24 * 60 * 60) /* a process of that number is another one by now */
+
+typedef struct sweep {
+    const char *dir;
+    int64_t age_s, now;
+    bool dry_run;
+    uint64_t bytes;
+} sweep;
+
+/* Process that made "<stem>.<pid>.<random>.tmp" (file_tmp_open), or 0 for another name. */
+static pid_t tmp_owner(const char *name)
+{
+    static const size_t TAIL = 1 + TMP_RANDOM_SIZE + sizeof TMP_SUFFIX - 1; /* ".<random>.tmp" */
+    const size_t length = strlen(name);
+    size_t digits = 0;
+
+    if (length <= TAIL || strcmp(name + length - strlen(TMP_SUFFIX), TMP_SUFFIX) != 0 || name[length - TAIL] != '.')
+        return 0;
+    const char *const end = name + length - TAIL;
+    while (end - digits > name && isdigit((unsigned char)end[-(ptrdiff_t)digits - 1]))
+        digits++;
+    if (digits == 0 || digits > TMP_PID_DIGITS || end - digits == name || end[-(ptrdiff_t)digits - 1] != '.')
+        return 0;
+    return (pid_t)strtol(end - digits, NULL, 10);
+}
+
+static int tmp_visit(void *payload, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    sweep *const s = payload;
+    const pid_t owner = tmp_owner(name);
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    if (owner <= 0)
+        goto out;
+    TRY(path_join(path, s->dir, name, err));
+    if (lstat(path, &st))
+        goto out; /* its owner has just finished with it */
+    const int64_t age = s->now - st.st_mtime;
+    const bool gone = kill(owner, 0) && errno == ESRCH;
+    if ((gone && (s->age_s == 0 || age >= s->age_s)) || age > TMP_AGE_MAX_S) {
+        s->bytes += (uint64_t)st.st_size;
+        if (!s->dry_run)
+            TRY(file_remove(path, err));
+    }
+out:
+    return rc;
+}
+
+int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err)
+{
+    int rc = 0;
+    sweep s = {.dir = store->tmp_dir, .age_s = age_s, .now = time(NULL), .dry_run = dry_run};
+
+    TRY(dir_each(store->tmp_dir, tmp_visit, &s, err));
+out:
+    if (bytes)
+        *bytes = s.bytes;
+    return rc;
+}
+
+static int cache_visit(void *payload, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    const sweep *const s = payload;
+    char path[FILE_PATH_MAX];
+
+    TRY(path_join(path, s->dir, name, err));
+    (void)unlink(path); /* no fsync: it may come back after a crash */
+out:
+    return rc;
+}
+
+int sweep_cache(const ckpt_store *store, ckpt_error *err)
+{
+    sweep s = {.dir = store->cache_dir};
+
+    return dir_each(s.dir, cache_visit, &s, err);
+}
