@@ -31,7 +31,7 @@ while [ $# -gt 0 ]; do
 done
 
 groups=(build test)
-[ $full = no ] || groups+=(full)
+[ $full = no ] || groups+=(full package)
 deps "${groups[@]}"
 
 times=$(mktemp)

@@ -7,7 +7,8 @@
 #   tools/demo.sh --keep    leaves the folder of the demo where it is and says where (before a name)
 #
 # Installs what is missing (Debian and Ubuntu, as root or with sudo), configures, builds, runs. Nothing outside the build
-# folder and a temporary folder is written. Ends with 0 only when everything was as promised.
+# folder and a temporary folder is written. Ends with 0 only when everything was as promised. CKPT_DEMO_PROGRAM=FILE shows
+# a program that is built already.
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
@@ -98,10 +99,15 @@ if [ $# -eq 1 ] && [ ! -e "$root/tools/demo/$1.sh" ]; then
     exit 2
 fi
 
-deps build
-echo "Building ckpt ..."
-build_preset release -DCKPT_BUILD_TESTS=OFF
-PATH=$root/build/release/tools:$PATH
+if [ -n "${CKPT_DEMO_PROGRAM:-}" ]; then
+    program=$CKPT_DEMO_PROGRAM
+else
+    deps build
+    echo "Building ckpt ..."
+    build_preset release -DCKPT_BUILD_TESTS=OFF
+    program=$root/build/release/tools/ckpt
+fi
+PATH=$(dirname "$(readlink -f "$program")"):$PATH
 unset CKPT_STORE
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ckpt-demo.XXXXXX")
