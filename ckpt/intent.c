@@ -4,6 +4,7 @@
 #include "lease.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,9 @@ struct intent {
     const ckpt_store *store;
     lease *lease;
     char names_path[FILE_PATH_MAX];
-    sha256 *packs; /* sorted, each once */
+    sha256 *packs; /* sorted */
     size_t count;
+    bool named; /* the file of names is there */
 };
 
 struct prune_guard {
@@ -130,44 +132,61 @@ out:
     return rc;
 }
 
-/* The named packs as text, one line each. */
-static int names_write(const intent *in, ckpt_error *err)
+/* Appends the names of packs, one line each. Closing makes them visible on other machines too (NFS); nothing is synced,
+ * as after a power cut there is no writer that they could protect. */
+static int names_append(const intent *in, const sha256 *packs, size_t count, ckpt_error *err)
 {
-    int rc = 0;
-    char *const text = malloc(in->count * INTENT_LINE + 1);
+    int rc = 0, fd;
+    char *const text = malloc(count * INTENT_LINE + 1);
 
+    do
+        fd = open(in->names_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) {
+        rc = error_errno(err, errno, "create %s", in->names_path);
+        goto out;
+    }
     FAIL_IF_NULL(text, err);
-    for (size_t i = 0; i < in->count; i++) {
-        sha256_hex(text + i * INTENT_LINE, &in->packs[i]);
+    for (size_t i = 0; i < count; i++) {
+        sha256_hex(text + i * INTENT_LINE, &packs[i]);
         text[(i + 1) * INTENT_LINE - 1] = '\n';
     }
-    TRY(file_replace(in->names_path, in->store->tmp_dir, text, in->count * INTENT_LINE, err));
+    TRY(file_write(fd, text, count * INTENT_LINE, in->names_path, err));
+    const int failed = close(fd);
+    fd = -1;
+    if (failed && errno != EINTR)
+        rc = error_errno(err, errno, "close %s", in->names_path);
 out:
+    file_close(&fd);
     free(text);
     return rc;
+}
+
+static bool intent_names(const intent *in, const sha256 *name)
+{
+    return in->count > 0 && bsearch(name, in->packs, in->count, sizeof *in->packs, hash_compare) != NULL;
 }
 
 int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
 {
     int rc = 0;
-    size_t unique = 0;
+    size_t fresh = 0;
     sha256 *grown;
 
     FAIL_IF(count > INTENT_PACKS_MAX - in->count, err, CKPT_EUSAGE, "a checkpoint may refer to at most %u packs",
             INTENT_PACKS_MAX);
-    if (count > 0) {
-        grown = realloc(in->packs, (in->count + count) * sizeof *grown);
-        FAIL_IF_NULL(grown, err);
-        in->packs = grown;
-        memcpy(in->packs + in->count, packs, count * sizeof *packs);
-        in->count += count;
-        qsort(in->packs, in->count, sizeof *in->packs, hash_compare);
-        for (size_t i = 0; i < in->count; i++)
-            if (unique == 0 || sha256_compare(&in->packs[unique - 1], &in->packs[i]) != 0)
-                in->packs[unique++] = in->packs[i];
-        in->count = unique;
-    }
-    TRY(names_write(in, err));
+    grown = realloc(in->packs, (in->count + count + 1) * sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    in->packs = grown;
+    for (size_t i = 0; i < count; i++)
+        if (!intent_names(in, &packs[i]))
+            in->packs[in->count + fresh++] = packs[i];
+    if (fresh == 0 && in->named)
+        goto out;
+    TRY(names_append(in, in->packs + in->count, fresh, err));
+    in->named = true;
+    in->count += fresh;
+    qsort(in->packs, in->count, sizeof *in->packs, hash_compare);
     TRY(prune_wait(in->store, err));
 out:
     return rc;
@@ -267,6 +286,7 @@ out:
     return rc;
 }
 
+/* A line that is not all there belongs to a writer that is just adding it, and that will wait for us. */
 static int guard_add_names(prune_guard *guard, const char *text, size_t size, const char *path, ckpt_error *err)
 {
     int rc = 0;
@@ -275,13 +295,11 @@ static int guard_add_names(prune_guard *guard, const char *text, size_t size, co
 
     FAIL_IF_NULL(grown, err);
     guard->packs = grown;
-    FAIL_IF(size % INTENT_LINE != 0, err, CKPT_EDATA, "%s is damaged", path);
     for (size_t i = 0; i < count; i++) {
         char hex[SHA256_HEX_SIZE];
         memcpy(hex, text + i * INTENT_LINE, sizeof hex);
-        FAIL_IF(hex[sizeof hex - 1] != '\n', err, CKPT_EDATA, "%s is damaged", path);
         hex[sizeof hex - 1] = 0;
-        TRY(sha256_parse(&guard->packs[guard->pack_count], hex, err));
+        FAIL_IF(sha256_parse(&guard->packs[guard->pack_count], hex, NULL), err, CKPT_EDATA, "%s is damaged", path);
         guard->pack_count++;
     }
 out:

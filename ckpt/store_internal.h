@@ -65,16 +65,16 @@ void tag_rows_free(tag_row *rows, size_t count);
  *   commits the snapshot
  *   removes the intent
  *
- * Names stand in intents/<random>.packs, replaced as a whole; a writer that needs none says so by adding 0 of them. As
- * intent_add, too, waits while prune.lease is held, either the writer sees the lease or prune sees the names, and what
- * was there at the check stays until the intent is closed. The own pack is named because its bytes may be those of a
- * pack that exists already, and that only a checkpoint about to be pruned needs. */
+ * Names stand in intents/<random>.packs; a writer that needs none says so by adding 0 of them. As intent_add, too,
+ * waits while prune.lease is held, either the writer sees the lease or prune sees the names, and what was there at the
+ * check stays until the intent is closed. The own pack is named because its bytes may be those of a pack that exists
+ * already, and that only a checkpoint about to be pruned needs. */
 #define INTENT_PACKS_MAX (1u << 16)
 #define INTENT_WAIT_MS   60000
 
 typedef struct intent intent;
 int intent_open(intent **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY when prune does not end in time */
-int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err); /* durable when it returns */
+int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err); /* all see it when it returns */
 /* Do all named packs still exist, and do others still believe us alive? CKPT_EDATA names the missing one; CKPT_EBUSY.
  */
 int intent_check(intent *in, ckpt_error *err);
