@@ -1,0 +1,306 @@
+#include "metric.h"
+#include "store_internal.h"
+
+#include "fail.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define NAME_BYTES_MAX  512
+#define NAME_PREFIX_MIN 4  /* digits of an id prefix */
+#define NAME_SHOWN      12 /* digits of an id in messages */
+#define NAME_NEAR_MAX   3  /* candidates in a message or hint */
+#define NAME_EDITS_MAX  2  /* a tag so many letters away may have been meant */
+#define NAME_HINT_SIZE  200
+
+/* A name taken apart, and the one listing that answers it. */
+typedef struct question {
+    ckpt_store *store;
+    char base[NAME_BYTES_MAX]; /* without ~N */
+    uint64_t back;             /* N */
+    snapshot_name *names;      /* newest first */
+    size_t count;
+} question;
+
+/* ---- Hints ------------------------------------------------------------------------------------------------------ */
+
+/* Appends a word to a list in a message, as far as it fits. */
+static void list_append(char list[NAME_HINT_SIZE], const char *word, const char *quote)
+{
+    const size_t used = strlen(list);
+    char item[NAME_HINT_SIZE];
+
+    const int length = snprintf(item, sizeof item, "%s%s%s%s", used ? ", " : "", quote, word, quote);
+    if (used + (size_t)length < NAME_HINT_SIZE)
+        memcpy(list + used, item, (size_t)length + 1);
+}
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+    const size_t ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Letters to insert, remove or replace to make b of a (Levenshtein 1965). */
+static size_t edits(const char *a, const char *b)
+{
+    size_t row[CKPT_TAG_BYTES_MAX + 1];
+    const size_t a_length = strlen(a), b_length = strlen(b);
+
+    if (a_length > CKPT_TAG_BYTES_MAX || b_length > CKPT_TAG_BYTES_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            const size_t above = row[j];
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}
+
+/* What may have been meant: tags that look alike, else all tags, and always the newest checkpoint. */
+static void hint_what_exists(const question *q, ckpt_error *err)
+{
+    char list[NAME_HINT_SIZE] = "", hex[SHA256_HEX_SIZE];
+    tag_row *tags = NULL;
+    size_t count = 0, near_count = 0;
+
+    if (!err || q->count == 0) {
+        error_hint(err, "`ckpt save PATH...` makes the first checkpoint");
+        return;
+    }
+    (void)tag_rows(&tags, &count, q->store, NULL); /* a hint without tags is still one */
+    for (int all = 0; all <= 1 && near_count == 0; all++)
+        for (size_t i = 0; i < count && near_count < NAME_NEAR_MAX; i++)
+            if (all || edits(q->base, tags[i].name) <= NAME_EDITS_MAX) {
+                list_append(list, tags[i].name, "`");
+                near_count++;
+            }
+    tag_rows_free(tags, count);
+    sha256_hex(hex, &q->names[0].id);
+    if (*list)
+        error_hint(err, "there is %s; `ckpt log` lists all", list);
+    else
+        error_hint(err, "the newest is %.*s; `ckpt log` lists all", NAME_SHOWN, hex);
+}
+
+/* ---- The forms of names ----------------------------------------------------------------------------------------- */
+
+/* Each form answers with an index into q->names. */
+
+static int find_id(size_t *at, const question *q, const sha256 *id, const char *tag, ckpt_error *err)
+{
+    for (size_t i = 0; i < q->count; i++)
+        if (sha256_compare(&q->names[i].id, id) == 0) {
+            *at = i;
+            return 0;
+        }
+    error_set(err, CKPT_ENOTFOUND, "the checkpoint of the tag `%s` is gone", tag);
+    error_hint(err, "`ckpt tag` lists the tags and can remove this one");
+    return CKPT_ENOTFOUND;
+}
+
+static int find_best(size_t *at, const question *q, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL;
+    metric m;
+    bool found = false;
+    double best = 0, value;
+
+    TRY(store_config_get(&text, q->store, "retention", "best", err));
+    TRY(metric_parse(&m, text, err));
+    for (size_t i = 0; i < q->count; i++) {
+        snapshot s;
+        if (snapshot_read(&s, q->store->snapshots_dir, &q->names[i], NULL))
+            continue; /* what is damaged is not the best; verify reports it */
+        if (metric_value(&value, &m, &s) && (!found || metric_better(&m, value, best))) {
+            found = true;
+            best = value;
+            *at = i;
+        }
+        snapshot_clear(&s);
+    }
+    if (found)
+        goto out;
+    if (m.key[0]) {
+        rc = error_set(err, CKPT_ENOTFOUND, "no checkpoint has a value of `%s`, so none is the best", m.key);
+        error_hint(err, "`ckpt save --meta %s=VALUE` gives one; `best` in config.ini names another key", m.key);
+    } else {
+        rc = error_set(err, CKPT_ENOTFOUND, "config.ini does not say what is best");
+        error_hint(err, "write `best = val_acc max` under [retention] in %s", q->store->config_path);
+    }
+out:
+    free(text);
+    return rc;
+}
+
+static uint64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+}
+
+static int find_step(size_t *at, const question *q, const char *digits, ckpt_error *err)
+{
+    int rc = 0;
+    int64_t nearest = CKPT_STEP_NONE;
+    const size_t length = strlen(digits);
+
+    FAIL_IF(length == 0 || length > 18 || strspn(digits, "0123456789") != length, err, CKPT_EUSAGE,
+            "`%s`: a step is a number", q->base);
+    const int64_t step = strtoll(digits, NULL, 10);
+    for (size_t i = 0; i < q->count; i++) {
+        snapshot s;
+        if (snapshot_read(&s, q->store->snapshots_dir, &q->names[i], NULL))
+            continue;
+        const int64_t found = s.step;
+        snapshot_clear(&s);
+        if (found == step) {
+            *at = i;
+            goto out;
+        }
+        if (found != CKPT_STEP_NONE && (nearest == CKPT_STEP_NONE || distance(found, step) < distance(nearest, step)))
+            nearest = found;
+    }
+    rc = error_set(err, CKPT_ENOTFOUND, "no checkpoint of step %" PRId64, step);
+    if (nearest != CKPT_STEP_NONE)
+        error_hint(err, "the nearest is `step:%" PRId64 "`; `ckpt log` lists all", nearest);
+    else
+        error_hint(err, "no checkpoint was saved with `--step`; `ckpt log` lists all");
+out:
+    return rc;
+}
+
+static bool is_prefix(const char *base)
+{
+    const size_t length = strlen(base);
+
+    return length >= NAME_PREFIX_MIN && length < SHA256_HEX_SIZE && strspn(base, "0123456789abcdefABCDEF") == length;
+}
+
+static int find_prefix(size_t *at, const question *q, ckpt_error *err)
+{
+    int rc = 0;
+    char list[NAME_HINT_SIZE] = "", hex[SHA256_HEX_SIZE];
+    size_t found = 0;
+
+    for (size_t i = 0; i < q->count; i++) {
+        sha256_hex(hex, &q->names[i].id);
+        if (strncasecmp(hex, q->base, strlen(q->base)) != 0)
+            continue;
+        if (found++ == 0)
+            *at = i;
+        if (found <= NAME_NEAR_MAX) {
+            hex[strlen(q->base) < NAME_SHOWN ? NAME_SHOWN : SHA256_HEX_SIZE - 1] = 0;
+            list_append(list, hex, "");
+        }
+    }
+    FAIL_IF(found > 1, err, CKPT_EUSAGE, "`%s` fits %zu checkpoints: %s%s", q->base, found, list,
+            found > NAME_NEAR_MAX ? ", ..." : "");
+    if (found == 0) {
+        rc = error_set(err, CKPT_ENOTFOUND, "no checkpoint or tag `%s`", q->base);
+        hint_what_exists(q, err);
+    }
+out:
+    return rc;
+}
+
+static int find_base(size_t *at, const question *q, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 id;
+
+    FAIL_IF(!q->base[0], err, CKPT_EUSAGE, "the name of a checkpoint is empty");
+    if (tag_check(q->base, NULL) == 0) {
+        rc = tag_read(&id, q->store, q->base, err);
+        if (rc != CKPT_ENOTFOUND) {
+            TRY(rc);
+            TRY(find_id(at, q, &id, q->base, err));
+            goto out;
+        }
+        rc = 0;
+        if (err)
+            *err = (ckpt_error){0};
+    }
+    if (q->count == 0) {
+        rc = error_set(err, CKPT_ENOTFOUND, "the store has no checkpoints");
+        hint_what_exists(q, err);
+        goto out;
+    }
+    if (strcmp(q->base, "latest") == 0)
+        *at = 0;
+    else if (strcmp(q->base, "best") == 0)
+        TRY(find_best(at, q, err));
+    else if (strncmp(q->base, "step:", 5) == 0)
+        TRY(find_step(at, q, q->base + 5, err));
+    else if (is_prefix(q->base))
+        TRY(find_prefix(at, q, err));
+    else {
+        rc = error_set(err, CKPT_ENOTFOUND, "no checkpoint or tag `%s`", q->base);
+        hint_what_exists(q, err);
+    }
+out:
+    return rc;
+}
+
+/* ---- ~N --------------------------------------------------------------------------------------------------------- */
+
+/* "name~2" -> "name", 2 */
+static int name_split(question *q, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    const char *const tilde = strchr(name, '~');
+    const size_t length = tilde ? (size_t)(tilde - name) : strlen(name);
+
+    FAIL_IF(length >= sizeof q->base, err, CKPT_EUSAGE, "`%.32s...` is too long for a name", name);
+    memcpy(q->base, name, length);
+    q->base[length] = 0;
+    if (!tilde)
+        goto out;
+    const size_t digits = strlen(tilde + 1);
+    FAIL_IF(digits == 0 || digits > 9 || strspn(tilde + 1, "0123456789") != digits, err, CKPT_EUSAGE,
+            "`%s`: a number belongs behind `~`", name);
+    q->back = strtoull(tilde + 1, NULL, 10);
+out:
+    return rc;
+}
+
+int name_resolve(snapshot_name *out, ckpt_store *store, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    size_t at = 0;
+    question q = {.store = store};
+
+    TRY(name_split(&q, name, err));
+    TRY(snapshot_names(&q.names, &q.count, store->snapshots_dir, err));
+    TRY(find_base(&at, &q, err));
+    if (q.back >= q.count - at) {
+        rc = error_set(err, CKPT_ENOTFOUND, "`%s`: there are only %zu checkpoints before `%s`", name, q.count - at - 1,
+                       q.base);
+        error_hint(err, "`ckpt log` lists all");
+        goto out;
+    }
+    *out = q.names[at + q.back];
+out:
+    free(q.names);
+    return rc;
+}
+
+int ckpt_find(char id[CKPT_ID_SIZE], ckpt_store *store, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name found;
+
+    TRY(name_resolve(&found, store, name, err));
+    sha256_hex(id, &found.id);
+out:
+    return rc;
+}
