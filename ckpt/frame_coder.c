@@ -264,6 +264,21 @@ int frame_coder_submit(frame_coder *c, ckpt_error *err)
     return rc;
 }
 
+int frame_coder_pad(frame_coder *c, ckpt_error *err)
+{
+    int rc = 0;
+
+    while (c->current.filled_bytes < c->current.row.size) {
+        unsigned char *data = NULL;
+        size_t size = 0;
+        TRY(frame_coder_chunk(&data, &size, c, err));
+        memset(data, 0, size);
+        TRY(frame_coder_submit(c, err));
+    }
+out:
+    return rc;
+}
+
 int frame_coder_drain(frame_coder *c, ckpt_error *err)
 {
     pthread_mutex_lock(&c->lock);

@@ -30,6 +30,8 @@ int frame_coder_begin(uint32_t *number, frame_coder *c, const pack_frame *frame,
 int frame_coder_chunk(unsigned char **data, size_t *size, frame_coder *c, ckpt_error *err);
 /* Hands the slot on. */
 int frame_coder_submit(frame_coder *c, ckpt_error *err);
+/* Completes a frame that was begun and cannot be filled, with zeros; nothing will refer to it. */
+int frame_coder_pad(frame_coder *c, ckpt_error *err);
 /* Until everything submitted is in the pack. */
 int frame_coder_drain(frame_coder *c, ckpt_error *err);
 

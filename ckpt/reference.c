@@ -195,10 +195,10 @@ size_t reference_files(const reference_file *out[REFERENCE_FILES_MAX], const ref
         }
     }
     size_t n = 0;
-    if (numbered)
-        out[n++] = numbered;
     if (same)
         out[n++] = same;
+    if (numbered)
+        out[n++] = numbered;
     if (named && named != same && named != numbered)
         out[n++] = named;
     return n;
@@ -238,14 +238,14 @@ static uint32_t extent_at(const reference_file *f, uint64_t offset)
     return low;
 }
 
-static bool resolve(frame_at *out, const reference_library *l, const reference_file *f, const pack_extent *extent)
+static bool resolve(frame_at *out, const reference_library *l, const reference_file *f, const pack_extent *e)
 {
-    out->frame = extent->frame;
-    if (extent->pack == 0) {
+    out->frame = e->frame;
+    if (e->pack == 0) {
         out->pack = f->self;
         return f->self != NULL;
     }
-    return pack_set_get(&out->pack, l->packs, &f->index->packs[extent->pack - 1], NULL) == 0 &&
+    return pack_set_get(&out->pack, l->packs, &f->index->packs[e->pack - 1], NULL) == 0 &&
            out->frame < out->pack->index.frame_count;
 }
 
@@ -264,8 +264,8 @@ bool reference_tensor(frame_at *out, const reference_library *l, const reference
     const uint64_t at = extent_at(f, t->offset) + (uint64_t)piece;
     if (at >= file_row(f)->extent_count)
         return false;
-    const pack_extent *const extent = &f->index->extents[file_row(f)->extent_first + at];
-    return extent->frame_offset == 0 && resolve(out, l, f, extent) && row_of(*out)->kind == FRAME_TENSOR;
+    const pack_extent *const e = &f->index->extents[file_row(f)->extent_first + at];
+    return e->frame_offset == 0 && resolve(out, l, f, e) && row_of(*out)->kind == FRAME_TENSOR;
 }
 
 bool reference_group(frame_at *out, const reference_library *l, const reference_file *f, const tensor_view *view)
@@ -274,8 +274,8 @@ bool reference_group(frame_at *out, const reference_library *l, const reference_
 
     if (!t || t->span_bytes == 0)
         return false;
-    const pack_extent *const extent = &f->index->extents[file_row(f)->extent_first + extent_at(f, t->offset)];
-    return resolve(out, l, f, extent) && row_of(*out)->kind == FRAME_GROUP;
+    const pack_extent *const e = &f->index->extents[file_row(f)->extent_first + extent_at(f, t->offset)];
+    return resolve(out, l, f, e) && row_of(*out)->kind == FRAME_GROUP;
 }
 
 bool reference_other(frame_at *out, const reference_library *l, const reference_file *f, uint64_t offset)

@@ -116,13 +116,4 @@ size_t lookup_find(lookup_hit *hits, size_t max, const lookup *l, hash128 hash, 
 int lookup_add(ckpt_store *store, const sha256 *pack, const pack_index *index, ckpt_error *err);
 void lookup_close(lookup *l);
 
-/* content.c: what ckpt_content holds, for restore, verify and diff. */
-struct ckpt_content {
-    ckpt_store *store; /* NULL for a plain file */
-    snapshot snap;
-    pack *pack; /* whose index has the tables */
-    /* ... */
-    struct content_private *own;
-};
-
 #endif

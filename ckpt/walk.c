@@ -232,7 +232,10 @@ static int add_typed(walker *wk, const char *typed, const char *here, ckpt_error
         path = absolute + prefix + 1;
     FAIL_IF(strstr(path, ".ckpt/") == path || strstr(path, "/.ckpt/"), err, CKPT_EUSAGE,
             "%s is inside a store, which is never part of a save", typed);
+    const size_t first = wk->out->count;
     TRY(visit(wk, absolute, path, 0, err));
+    if (wk->out->count > first)
+        wk->out->entries[first].typed = true;
 out:
     return rc;
 }

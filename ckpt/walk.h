@@ -15,6 +15,7 @@ typedef struct walk_entry {
     char *path;   /* name in the checkpoint: relative, without "." and ".." */
     char *link;   /* target of a link, "" otherwise */
     ckpt_file_kind kind;
+    bool typed;    /* given by name, not found in a folder */
     unsigned mode; /* permission bits */
     uint64_t size; /* of a file, when it was listed */
 } walk_entry;

@@ -244,7 +244,8 @@ CKPT_API const ckpt_file_info *ckpt_content_file(const ckpt_content *content, si
 CKPT_API size_t ckpt_content_tensor_count(const ckpt_content *content);
 CKPT_API const ckpt_tensor_info *ckpt_content_tensor(const ckpt_content *content, size_t i);
 CKPT_API size_t ckpt_content_value_count(const ckpt_content *content, size_t file); /* safetensors metadata */
-CKPT_API const ckpt_value *ckpt_content_value(const ckpt_content *content, size_t file, size_t i);
+CKPT_API int ckpt_content_value(ckpt_value *out, const ckpt_content *content, size_t file,
+                                size_t i); /* CKPT_ENOTFOUND beyond the last */
 /* Copies elements [first, first + count) of tensor i, in row-major order of its shape whatever its strides, to dst. */
 CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count,
                                ckpt_error *err);

@@ -1,0 +1,476 @@
+#include "content.h"
+
+#include "fail.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CONTENT_WINDOW_BYTES ((size_t)256 << 10)
+
+/* ---- Opening ---- */
+
+static int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_content *c = calloc(1, sizeof *c);
+
+    FAIL_IF_NULL(c, err);
+    c->fd = -1;
+    c->files = calloc(files + 1, sizeof *c->files);
+    c->tensors = calloc(tensors + 1, sizeof *c->tensors);
+    c->tensor_offsets = calloc(tensors + 1, sizeof *c->tensor_offsets);
+    FAIL_IF(!c->files || !c->tensors || !c->tensor_offsets, err, CKPT_ENOMEM, "out of memory");
+    *out = c;
+    c = NULL;
+out:
+    ckpt_content_close(c);
+    return rc;
+}
+
+static uint64_t elements_of(const uint64_t *shape, unsigned rank)
+{
+    uint64_t n = 1; /* parsers and pack checks have made sure that it fits */
+
+    for (unsigned i = 0; i < rank; i++)
+        n *= shape[i];
+    return n;
+}
+
+static void fill_row_major(ckpt_tensor_info *t)
+{
+    int64_t stride = 1;
+
+    for (unsigned i = t->rank; i-- > 0;) {
+        t->stride[i] = stride;
+        stride *= (int64_t)(t->shape[i] ? t->shape[i] : 1);
+    }
+}
+
+static void stored_tensor(ckpt_tensor_info *t, const pack_index *index, const pack_tensor *row, size_t file)
+{
+    *t = (ckpt_tensor_info){.name = pack_string(index, row->name), .dtype = (ckpt_dtype)row->dtype, .rank = row->rank,
+                            .contiguous = !(row->flags & 1), .file = file};
+    for (unsigned i = 0; i < t->rank; i++)
+        t->shape[i] = index->dims[row->dim_first + i];
+    fill_row_major(t);
+    for (unsigned i = 0; i < t->rank && !t->contiguous; i++)
+        t->stride[i] = (int64_t)index->dims[row->dim_first + t->rank + i];
+    t->bytes = elements_of(t->shape, t->rank) * ckpt_dtype_size(t->dtype);
+}
+
+static int stored_file(ckpt_content *c, uint32_t number, ckpt_error *err)
+{
+    int rc = 0;
+    const pack_index *const index = &c->pack->index;
+    const pack_file *const row = &index->files[number];
+    content_file *const f = &c->files[number];
+
+    f->row = number;
+    f->info = (ckpt_file_info){.path = pack_string(index, row->path), .kind = (ckpt_file_kind)row->kind,
+                               .mode = row->mode, .size = row->size, .link_target = pack_string(index, row->link),
+                               .format = pack_string(index, row->format), .tensor_first = c->tensor_count,
+                               .tensor_count = row->tensor_count};
+    if (row->kind == CKPT_FILE)
+        sha256_hex(f->info.sha256, &row->hash);
+    f->extent_starts = calloc((size_t)row->extent_count + 1, sizeof *f->extent_starts);
+    FAIL_IF_NULL(f->extent_starts, err);
+    c->file_count = (size_t)number + 1;
+    for (uint32_t i = 0; i < row->extent_count; i++)
+        f->extent_starts[i + 1] = f->extent_starts[i] + index->extents[row->extent_first + i].size;
+    for (uint32_t i = 0; i < row->tensor_count; i++, c->tensor_count++) {
+        const pack_tensor *const t = &index->tensors[row->tensor_first + i];
+        stored_tensor(&c->tensors[c->tensor_count], index, t, number);
+        c->tensor_offsets[c->tensor_count] = t->offset;
+    }
+out:
+    return rc;
+}
+
+static int content_tags(ckpt_content *c, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(tag_rows(&c->tags, &c->tag_count, c->store, err));
+    c->tag_names = calloc(c->tag_count + 1, sizeof *c->tag_names);
+    FAIL_IF_NULL(c->tag_names, err);
+    for (size_t i = 0; i < c->tag_count; i++)
+        if (sha256_compare(&c->tags[i].id, &c->snap.id) == 0)
+            c->tag_names[c->info.tag_count++] = c->tags[i].name;
+out:
+    return rc;
+}
+
+static void content_info_fill(ckpt_content *c)
+{
+    const snapshot *const s = &c->snap;
+
+    c->info = (ckpt_info){.sequence = s->sequence, .time = s->time, .step = s->step, .files = s->files,
+                          .raw_bytes = s->raw_bytes, .stored_bytes = s->stored_bytes, .message = s->message,
+                          .meta = s->meta, .meta_count = s->meta_count};
+    sha256_hex(c->info.id, &s->id);
+}
+
+int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot snap = {0};
+    ckpt_content *c = NULL;
+    pack *p = NULL, *other = NULL;
+    sha256 tree;
+
+    TRY(snapshot_read(&snap, store->snapshots_dir, name, err));
+    TRY(pack_set_get(&p, store->packs, &snap.pack, err));
+    TRY(pack_index_tree(&tree, &p->index, err));
+    FAIL_IF(sha256_compare(&tree, &snap.tree) != 0, err, CKPT_EDATA, "the files in the pack are not those of the snapshot");
+    for (uint32_t i = 0; i < p->index.pack_count; i++)
+        TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
+    TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));
+    c->store = store;
+    c->pack = p;
+    c->snap = snap;
+    snap = (snapshot){0};
+    content_info_fill(c);
+    for (uint32_t i = 0; i < p->index.file_count; i++)
+        TRY(stored_file(c, i, err));
+    TRY(content_tags(c, err));
+    c->info.tags = c->tag_names;
+    *out = c;
+    c = NULL;
+out:
+    if (rc == CKPT_ENOTFOUND) { /* the snapshot exists, so what it needs should */
+        rc = CKPT_EDATA;
+        if (err)
+            err->code = rc;
+    }
+    snapshot_clear(&snap);
+    ckpt_content_close(c);
+    return rc;
+}
+
+bool content_may_fall_back(const char *name)
+{
+    return strcmp(name, "latest") == 0;
+}
+
+int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name wanted, *names = NULL;
+    size_t count = 0;
+    char hex[SHA256_HEX_SIZE];
+
+    TRY(name_resolve(&wanted, store, name, err));
+    rc = content_open_snapshot(out, store, &wanted, err);
+    sha256_hex(hex, &wanted.id);
+    if (rc)
+        error_prefix(err, "checkpoint %.8s", hex);
+    if (rc != CKPT_EDATA || !content_may_fall_back(name))
+        goto out;
+
+    TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
+    for (size_t i = 1; i < count; i++) {
+        if (content_open_snapshot(out, store, &names[i], NULL) == 0) {
+            store_note(store, "the newest checkpoint %.8s is damaged (%s); taking %.8s", hex,
+                       err ? err->message : "see verify", (*out)->info.id);
+            rc = 0;
+            goto out;
+        }
+    }
+    rc = CKPT_EDATA;
+out:
+    free(names);
+    return rc;
+}
+
+static void plain_tensor(ckpt_tensor_info *t, const tensor_view *v)
+{
+    *t = (ckpt_tensor_info){.name = v->name, .dtype = v->dtype, .rank = v->rank, .contiguous = v->contiguous};
+    for (unsigned i = 0; i < v->rank; i++) {
+        t->shape[i] = v->shape[i];
+        t->stride[i] = v->stride[i];
+    }
+    t->bytes = elements_of(t->shape, t->rank) * ckpt_dtype_size(t->dtype);
+}
+
+static int plain_hash(char hex[CKPT_ID_SIZE], const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 hash;
+    sha256_stream *stream = sha256_new();
+    unsigned char *const buffer = malloc(CODEC_CHUNK_BYTES);
+
+    FAIL_IF(!stream || !buffer, err, CKPT_ENOMEM, "out of memory");
+    for (uint64_t done = 0; done < source->size;) {
+        const uint64_t left = source->size - done;
+        const size_t n = left < CODEC_CHUNK_BYTES ? (size_t)left : CODEC_CHUNK_BYTES;
+        TRY(source->read(source, buffer, done, n, err));
+        sha256_update(stream, buffer, n);
+        done += n;
+    }
+    sha256_finish(&hash, stream);
+    sha256_hex(hex, &hash);
+out:
+    free(buffer);
+    sha256_free(stream);
+    return rc;
+}
+
+int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+    uint64_t size = 0;
+    char why[256];
+    struct stat st;
+    tensor_file plain = {0};
+    byte_source source;
+    ckpt_content *c = NULL;
+
+    TRY(file_open(&fd, &size, path, err));
+    byte_source_fd(&source, fd, size, path);
+    TRY(tensor_file_read(&plain, why, &source, err));
+    TRY(content_alloc(&c, 1, plain.count, err));
+    c->plain = plain;
+    plain = (tensor_file){0};
+    c->fd = fd;
+    fd = -1;
+    c->source = source;
+    c->file_count = 1;
+    c->files[0].info = (ckpt_file_info){.path = path, .kind = CKPT_FILE, .size = size, .link_target = "",
+                                        .format = c->plain.format, .tensor_count = c->plain.count};
+    if (fstat(c->fd, &st) == 0)
+        c->files[0].info.mode = st.st_mode & 07777;
+    TRY(plain_hash(c->files[0].info.sha256, &source, err));
+    for (; c->tensor_count < c->plain.count; c->tensor_count++) {
+        plain_tensor(&c->tensors[c->tensor_count], &c->plain.tensors[c->tensor_count]);
+        c->tensor_offsets[c->tensor_count] = c->plain.tensors[c->tensor_count].offset;
+    }
+    *out = c;
+    c = NULL;
+out:
+    file_close(&fd);
+    tensor_file_clear(&plain);
+    ckpt_content_close(c);
+    return rc;
+}
+
+void ckpt_content_close(ckpt_content *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; c->files && i < c->file_count; i++)
+        free(c->files[i].extent_starts);
+    frame_reader_free(c->reader);
+    tensor_file_clear(&c->plain);
+    file_close(&c->fd);
+    snapshot_clear(&c->snap);
+    tag_rows_free(c->tags, c->tag_count);
+    free(c->tag_names);
+    free(c->files);
+    free(c->tensors);
+    free(c->tensor_offsets);
+    free(c->decoded);
+    free(c->window);
+    free(c);
+}
+
+/* ---- Looking ---- */
+
+const ckpt_info *ckpt_content_info(const ckpt_content *content)
+{
+    return content->store ? &content->info : NULL;
+}
+
+size_t ckpt_content_file_count(const ckpt_content *content)
+{
+    return content->file_count;
+}
+
+const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
+{
+    assert(i < content->file_count);
+    return &content->files[i].info;
+}
+
+size_t ckpt_content_tensor_count(const ckpt_content *content)
+{
+    return content->tensor_count;
+}
+
+const ckpt_tensor_info *ckpt_content_tensor(const ckpt_content *content, size_t i)
+{
+    assert(i < content->tensor_count);
+    return &content->tensors[i];
+}
+
+size_t ckpt_content_value_count(const ckpt_content *content, size_t file)
+{
+    if (file >= content->file_count)
+        return 0;
+    return content->store ? content->pack->index.files[content->files[file].row].value_count
+                          : content->plain.value_count;
+}
+
+int ckpt_content_value(ckpt_value *out, const ckpt_content *content, size_t file, size_t i)
+{
+    if (i >= ckpt_content_value_count(content, file))
+        return CKPT_ENOTFOUND;
+    if (!content->store) {
+        *out = content->plain.values[i];
+        return 0;
+    }
+    const pack_index *const index = &content->pack->index;
+    const pack_value *const v = &index->values[index->files[content->files[file].row].value_first + i];
+    *out = (ckpt_value){pack_string(index, v->key), pack_string(index, v->value)};
+    return 0;
+}
+
+/* ---- Reading ---- */
+
+int content_unit_at(content_unit *out, const ckpt_content *c, size_t file, uint64_t offset, uint64_t size,
+                    ckpt_error *err)
+{
+    int rc = 0;
+    const content_file *const f = &c->files[file];
+    const pack_index *const index = &c->pack->index;
+    const pack_file *const row = &index->files[f->row];
+    uint32_t low = 0, high = row->extent_count;
+
+    assert(offset < row->size && size > 0);
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (f->extent_starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    const pack_extent *const e = &index->extents[row->extent_first + low];
+    const uint64_t inside = offset - f->extent_starts[low], in_frame = e->frame_offset + inside;
+    TRY(pack_set_follow(&out->at, c->store->packs, c->pack, e->pack, e->frame, err));
+    FAIL_IF(in_frame >= out->at.pack->index.frames[out->at.frame].size ||
+                e->size - inside > out->at.pack->index.frames[out->at.frame].size - in_frame,
+            err, CKPT_EDATA, "%s: a part lies outside its frame", f->info.path);
+    out->chunk = (uint32_t)(in_frame / CODEC_CHUNK_BYTES);
+    out->from = (size_t)(in_frame % CODEC_CHUNK_BYTES);
+    out->file_offset = offset;
+    uint64_t n = CODEC_CHUNK_BYTES - out->from;
+    n = n < e->size - inside ? n : e->size - inside;
+    out->size = (size_t)(n < size ? n : size);
+out:
+    return rc;
+}
+
+static int reader_make(ckpt_content *c, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (!c->decoded) {
+        c->decoded = malloc(CODEC_CHUNK_BYTES);
+        FAIL_IF_NULL(c->decoded, err);
+    }
+    if (!c->reader)
+        TRY(frame_reader_new(&c->reader, c->store->packs, err));
+out:
+    return rc;
+}
+
+int content_read_bytes(void *dst, ckpt_content *c, size_t file, uint64_t offset, size_t size, ckpt_error *err)
+{
+    int rc = 0;
+    unsigned char *to = dst;
+
+    if (!c->store)
+        return c->source.read(&c->source, dst, offset, size, err);
+    TRY(reader_make(c, err));
+    while (size > 0) {
+        content_unit u;
+        TRY(content_unit_at(&u, c, file, offset, size, err));
+        if (c->decoded_at.pack != u.at.pack || c->decoded_at.frame != u.at.frame || c->decoded_chunk != u.chunk) {
+            c->decoded_at.pack = NULL;
+            TRY(frame_read_chunk(c->decoded, c->reader, u.at, u.chunk, err));
+            c->decoded_at = u.at;
+            c->decoded_chunk = u.chunk;
+        }
+        memcpy(to, c->decoded + u.from, u.size);
+        to += u.size;
+        offset += u.size;
+        size -= u.size;
+    }
+out:
+    return rc;
+}
+
+/* One element at a byte offset, through a window on the file, since neighbours are read next. */
+static int read_element(void *dst, ckpt_content *c, size_t file, uint64_t offset, size_t width, ckpt_error *err)
+{
+    int rc = 0;
+
+    FAIL_IF(offset > c->files[file].info.size || width > c->files[file].info.size - offset, err, CKPT_EDATA,
+            "%s: a tensor reaches beyond the file", c->files[file].info.path);
+    if (!c->window) {
+        c->window = malloc(CONTENT_WINDOW_BYTES);
+        FAIL_IF_NULL(c->window, err);
+    }
+    if (c->window_size == 0 || c->window_file != file || offset < c->window_offset ||
+        offset + width > c->window_offset + c->window_size) {
+        const uint64_t file_size = c->files[file].info.size;
+        const uint64_t start = offset - offset % (CONTENT_WINDOW_BYTES / 2);
+        const uint64_t left = file_size - start;
+        c->window_size = 0;
+        const size_t n = left < CONTENT_WINDOW_BYTES ? (size_t)left : CONTENT_WINDOW_BYTES;
+        TRY(content_read_bytes(c->window, c, file, start, n, err));
+        c->window_size = n;
+        c->window_file = file;
+        c->window_offset = start;
+    }
+    memcpy(dst, c->window + (offset - c->window_offset), width);
+out:
+    return rc;
+}
+
+static int read_strided(unsigned char *dst, ckpt_content *c, size_t tensor, uint64_t first, uint64_t count,
+                        ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_tensor_info *const t = &c->tensors[tensor];
+    const size_t width = ckpt_dtype_size(t->dtype);
+    uint64_t at[CKPT_RANK_MAX] = {0}, rest = first;
+
+    for (unsigned d = t->rank; d-- > 0;) {
+        at[d] = rest % t->shape[d];
+        rest /= t->shape[d];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t element = 0;
+        for (unsigned d = 0; d < t->rank; d++)
+            element += at[d] * (uint64_t)t->stride[d];
+        TRY(read_element(dst + i * width, c, t->file, c->tensor_offsets[tensor] + element * width, width, err));
+        for (unsigned d = t->rank; d-- > 0 && ++at[d] == t->shape[d];)
+            at[d] = 0;
+    }
+out:
+    return rc;
+}
+
+int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count, ckpt_error *err)
+{
+    int rc = 0;
+
+    FAIL_IF(tensor >= content->tensor_count, err, CKPT_ENOTFOUND, "no tensor %zu", tensor);
+    const ckpt_tensor_info *const t = &content->tensors[tensor];
+    const size_t width = ckpt_dtype_size(t->dtype);
+    const uint64_t elements = t->bytes / width;
+    FAIL_IF(first > elements || count > elements - first, err, CKPT_EUSAGE, "%s has only %llu elements", t->name,
+            (unsigned long long)elements);
+    if (count == 0)
+        goto out;
+    if (t->contiguous)
+        TRY(content_read_bytes(dst, content, t->file, content->tensor_offsets[tensor] + first * width,
+                               (size_t)(count * width), err));
+    else
+        TRY(read_strided(dst, content, tensor, first, count, err));
+out:
+    return rc;
+}

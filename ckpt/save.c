@@ -1,0 +1,529 @@
+#include "save_internal.h"
+
+#include "fail.h"
+#include "walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- The saver ---- */
+
+static int saver_reference_snapshots(saver *s, uint64_t *sequence, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name *names = NULL;
+    size_t count = 0;
+    pack *packs[REFERENCE_SNAPSHOTS];
+    size_t pack_count = 0;
+
+    TRY(snapshot_names(&names, &count, s->store->snapshots_dir, err));
+    *sequence = count ? names[0].sequence + 1 : 1;
+    for (size_t i = 0; i < count && pack_count < REFERENCE_SNAPSHOTS; i++) {
+        snapshot snap = {0};
+        /* What is damaged cannot serve as a reference; verify is the one to report it. */
+        if (snapshot_read(&snap, s->store->snapshots_dir, &names[i], NULL) == 0 &&
+            pack_set_get(&packs[pack_count], s->store->packs, &snap.pack, NULL) == 0)
+            pack_count++;
+        snapshot_clear(&snap);
+    }
+    for (size_t i = pack_count; i-- > 0;) { /* oldest first */
+        const pack_index *const index = &packs[i]->index;
+        TRY(intent_add(s->intent, &packs[i]->name, 1, err));
+        if (index->pack_count)
+            TRY(intent_add(s->intent, index->packs, index->pack_count, err));
+        TRY(reference_library_add(s->library, index, packs[i], 0, index->file_count, err));
+    }
+out:
+    free(names);
+    return rc;
+}
+
+static void saver_close(saver *s)
+{
+    frame_coder_free(s->coder);
+    frame_reader_free(s->reader);
+    reference_library_free(s->library);
+    lookup_close(s->lookup);
+    pack_writer_discard(&s->writer);
+    pack_index_clear(&s->tables);
+    intent_close(s->intent);
+    sha256_free(s->file_stream);
+    free(s->placed);
+    free(s->buffer);
+    free(s->sample);
+    free(s->sample_references);
+    free(s->decoded);
+}
+
+static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    pool *p = NULL;
+
+    *s = (saver){.store = store, .writer.tmp.fd = -1};
+    TRY(store_writable(store, err));
+    TRY(store_pool(&p, store, err));
+    TRY(intent_open(&s->intent, store, err));
+    TRY(lookup_open(&s->lookup, store, err));
+    TRY(reference_library_new(&s->library, store->packs, err));
+    TRY(saver_reference_snapshots(s, sequence, err));
+    TRY(frame_coder_new(&s->coder, p, store->packs, err));
+    TRY(frame_reader_new(&s->reader, store->packs, err));
+    s->file_stream = sha256_new();
+    s->buffer = malloc(CODEC_CHUNK_BYTES);
+    s->decoded = malloc(CODEC_CHUNK_BYTES);
+    s->sample = malloc(CODEC_SAMPLES_MAX * CODEC_SAMPLE_BYTES);
+    s->sample_references = malloc(CODEC_SAMPLES_MAX * CODEC_REFERENCES_MAX * CODEC_SAMPLE_BYTES);
+    FAIL_IF(!s->file_stream || !s->buffer || !s->decoded || !s->sample || !s->sample_references, err, CKPT_ENOMEM,
+            "out of memory");
+    TRY(pack_writer_open(&s->writer, store->tmp_dir, err));
+    frame_coder_target(s->coder, &s->writer);
+out:
+    return rc;
+}
+
+int saver_progress(saver *s, uint64_t bytes, ckpt_error *err)
+{
+    s->done_bytes += bytes;
+    if (s->store->progress && s->store->progress(s->store->payload, s->done_bytes, s->total_bytes))
+        return error_set(err, CKPT_EINTERRUPTED, "interrupted");
+    return 0;
+}
+
+/* Ends the open pack and puts it into `plan` under its name. */
+static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_error *err)
+{
+    int rc = 0;
+    char hex[SHA256_HEX_SIZE], path[FILE_PATH_MAX], file[SHA256_HEX_SIZE + sizeof ".pack"];
+
+    TRY(frame_coder_drain(s->coder, err));
+    TRY(pack_writer_finish(name, &s->writer, err));
+    s->packs_bytes += s->writer.tmp.size_bytes;
+    s->coded_bytes += s->writer.coded_bytes;
+    sha256_hex(hex, name);
+    memcpy(file, hex, SHA256_HEX_SIZE - 1);
+    memcpy(file + SHA256_HEX_SIZE - 1, ".pack", sizeof ".pack");
+    TRY(path_join(path, s->store->packs_dir, file, err));
+    TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
+    TRY(file_commit_add(plan, &s->writer.tmp, path, false, err));
+out:
+    return rc;
+}
+
+int saver_roll(saver *s, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 name;
+    file_commit_plan plan = {0};
+    pack *closed = NULL;
+    uint32_t number = 0;
+
+    TRY(writer_finish(&name, &plan, s, err));
+    TRY(file_commit(&plan, err));
+    pack_writer_discard(&s->writer);
+    TRY(pack_writer_open(&s->writer, s->store->tmp_dir, err));
+    frame_coder_target(s->coder, &s->writer);
+    s->rolls++;
+
+    TRY(pack_set_get(&closed, s->store->packs, &name, err));
+    TRY(save_use_pack(&number, s, closed, err));
+    for (uint32_t i = s->open_extent; i < s->tables.extent_count; i++)
+        if (s->tables.extents[i].pack == 0)
+            s->tables.extents[i].pack = number;
+    for (size_t i = 0; i < s->piece_count; i++)
+        if (s->pieces[i].placed && s->pieces[i].pack == 0)
+            s->pieces[i].pack = number;
+    s->open_extent = s->tables.extent_count;
+out:
+    file_commit_discard(&plan);
+    return rc;
+}
+
+/* ---- The tables go into the last pack ---- */
+
+static int copy_string(uint32_t *offset, pack_index *to, const pack_index *from, ckpt_error *err)
+{
+    return pack_index_add_string(offset, to, pack_string(from, *offset), err);
+}
+
+/* Pack numbers of the tables, as numbers of the pack that will hold them. */
+static int copy_packs(uint32_t **numbers, pack_index *to, const pack_index *from, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t *const map = calloc((size_t)from->pack_count + 1, sizeof *map);
+
+    FAIL_IF_NULL(map, err);
+    for (uint32_t i = 0; i < from->pack_count; i++)
+        TRY(pack_index_add_pack(&map[i + 1], to, &from->packs[i], err));
+out:
+    *numbers = map;
+    return rc;
+}
+
+static int copy_tables(pack_index *to, const pack_index *from, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t ignored, *numbers = NULL;
+
+    TRY(copy_packs(&numbers, to, from, err));
+    for (uint32_t i = 0; i < from->file_count; i++) {
+        pack_file row = from->files[i];
+        TRY(copy_string(&row.path, to, from, err));
+        TRY(copy_string(&row.link, to, from, err));
+        TRY(copy_string(&row.format, to, from, err));
+        TRY(pack_index_add_file(&ignored, to, &row, err));
+    }
+    for (uint32_t i = 0; i < from->extent_count; i++) {
+        pack_extent row = from->extents[i];
+        row.pack = numbers[row.pack];
+        TRY(pack_index_add_extent(&ignored, to, &row, err));
+    }
+    for (uint32_t i = 0; i < from->tensor_count; i++) {
+        pack_tensor row = from->tensors[i];
+        TRY(copy_string(&row.name, to, from, err));
+        TRY(pack_index_add_tensor(&ignored, to, &row, err));
+    }
+    for (uint32_t i = 0; i < from->value_count; i++) {
+        pack_value row = from->values[i];
+        TRY(copy_string(&row.key, to, from, err));
+        TRY(copy_string(&row.value, to, from, err));
+        TRY(pack_index_add_value(&ignored, to, &row, err));
+    }
+    for (uint32_t i = 0; i < from->dim_count; i++)
+        TRY(pack_index_add_dim(&ignored, to, from->dims[i], err));
+out:
+    free(numbers);
+    return rc;
+}
+
+/* ---- The snapshot, and the commit of both ---- */
+
+static int snapshot_write(file_commit_plan *plan, uint64_t *stored_bytes, snapshot *snap, saver *s, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL, path[FILE_PATH_MAX];
+    size_t size = 0;
+    file_tmp tmp = {.fd = -1};
+
+    /* Its own size is part of what it says; the second round has it right but for a digit more. */
+    for (int round = 0; round < 2; round++) {
+        free(text);
+        text = NULL;
+        snap->stored_bytes = s->packs_bytes + size;
+        TRY(snapshot_encode(&text, &size, snap, err));
+    }
+    *stored_bytes = snap->stored_bytes;
+    const snapshot_name name = {snap->sequence, snap->id};
+    TRY(snapshot_path(path, s->store->snapshots_dir, &name, err));
+    TRY(file_tmp_open(&tmp, s->store->tmp_dir, "snapshot", err));
+    TRY(file_tmp_write(&tmp, text, size, err));
+    TRY(file_commit_add(plan, &tmp, path, false, err));
+out:
+    file_tmp_discard(&tmp);
+    free(text);
+    return rc;
+}
+
+static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
+                        ckpt_error *err)
+{
+    int rc = 0;
+    file_commit_plan plan = {0};
+    snapshot snap = {.sequence = sequence, .time = (int64_t)time(NULL), .step = options->step};
+    uint64_t raw_bytes = 0;
+
+    for (uint32_t i = 0; i < s->tables.file_count; i++)
+        raw_bytes += s->tables.files[i].size;
+    snap.files = s->tables.file_count;
+    snap.raw_bytes = raw_bytes;
+    TRY(snapshot_set_meta(&snap, options->message, options->meta, options->meta_count, err));
+    TRY(frame_coder_drain(s->coder, err));
+    TRY(copy_tables(&s->writer.index, &s->tables, err));
+    TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
+    TRY(writer_finish(&snap.pack, &plan, s, err));
+    TRY(snapshot_write(&plan, &result->stored_bytes, &snap, s, err));
+    TRY(file_commit(&plan, err));
+    if (plan.sync_unsupported)
+        store_note(s->store, "this file system cannot make folders durable; a power cut may undo the last save");
+    TRY(intent_check(s->intent, err));
+
+    sha256_hex(result->id, &snap.id);
+    result->sequence = sequence;
+    result->files = snap.files;
+    result->tensors = s->tensor_count;
+    result->raw_bytes = raw_bytes;
+    result->coded_bytes = s->coded_bytes;
+    result->shared_bytes = s->shared_bytes;
+    if (lookup_add(s->store, &snap.pack, &s->writer.index, NULL))
+        store_note(s->store, "the cache could not be written; the save is complete");
+    if (options->tag)
+        TRY(ckpt_tag_set(s->store, options->tag, result->id, true, err));
+out:
+    file_commit_discard(&plan);
+    snapshot_clear(&snap);
+    return rc;
+}
+
+/* ---- Files ---- */
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* One try. *changed: the file is not what it was when it was opened. */
+static int save_entry_once(bool *changed, saver *s, const walk_entry *entry, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+    struct stat before, after, named;
+    byte_source source;
+    uint64_t size = 0;
+
+    *changed = false;
+    TRY(file_open(&fd, &size, entry->source, err));
+    if (fstat(fd, &before)) {
+        rc = error_errno(err, errno, "%s", entry->source);
+        goto out;
+    }
+    size = (uint64_t)before.st_size;
+    byte_source_fd(&source, fd, size, entry->source);
+    s->source = &source;
+    rc = save_file(s, entry->path, entry->mode, err);
+    if (fstat(fd, &after) == 0 && stat(entry->source, &named) == 0)
+        *changed = !same_file(&before, &after) || !same_file(&before, &named);
+    else
+        *changed = true;
+out:
+    file_close(&fd);
+    return rc;
+}
+
+static int save_entry_file(saver *s, const walk_entry *entry, ckpt_error *err)
+{
+    int rc = 0;
+
+    for (int attempt = 0; attempt < SAVE_READ_TRIES; attempt++) {
+        const pack_index before = s->tables;
+        const uint64_t done = s->done_bytes, tensors = s->tensor_count, shared = s->shared_bytes;
+        bool changed = false;
+
+        if (attempt > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 40000000L << (2 * attempt - 2)}, NULL);
+        rc = save_entry_once(&changed, s, entry, err);
+        const bool again = changed && (rc == 0 || rc == CKPT_EDATA);
+        if (!again && rc != CKPT_ECHANGED)
+            return rc;
+        /* Forget its rows; what was coded stays in the pack, unnamed. */
+        const int padded = frame_coder_pad(s->coder, err);
+        if (padded)
+            return padded;
+        s->tables.file_count = before.file_count;
+        s->tables.extent_count = before.extent_count;
+        s->tables.tensor_count = before.tensor_count;
+        s->tables.value_count = before.value_count;
+        s->tables.dim_count = before.dim_count;
+        if (s->open_extent > s->tables.extent_count)
+            s->open_extent = s->tables.extent_count;
+        s->placed_count = 0; /* its rows may be among them */
+        if (s->placed)
+            memset(s->placed, 0, s->placed_rows * sizeof *s->placed);
+        s->done_bytes = done;
+        s->tensor_count = tensors;
+        s->shared_bytes = shared;
+    }
+    rc = error_set(err, CKPT_ECHANGED, "%s kept changing while it was read", entry->path);
+    error_where(err, entry->source);
+    error_hint(err, "save it when the program that writes it has finished, or let that program write to another name and "
+                    "rename it");
+    return rc;
+}
+
+static int save_entry_other(saver *s, const walk_entry *entry, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t ignored;
+    pack_file row = {.mode = (uint16_t)entry->mode, .kind = (uint8_t)entry->kind,
+                     .extent_first = s->tables.extent_count, .tensor_first = s->tables.tensor_count,
+                     .value_first = s->tables.value_count};
+
+    TRY(pack_index_add_string(&row.path, &s->tables, entry->path, err));
+    TRY(pack_index_add_string(&row.link, &s->tables, entry->link, err));
+    TRY(pack_index_add_string(&row.format, &s->tables, "", err));
+    TRY(pack_index_add_file(&ignored, &s->tables, &row, err));
+out:
+    return rc;
+}
+
+static int save_entries(saver *s, const walk *w, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t in_library = 0;
+    size_t large_left = 0;
+
+    for (size_t i = 0; i < w->count; i++)
+        large_left += w->entries[i].size >= SAVE_ROLL_FILE_BYTES_MIN;
+    for (size_t i = 0; i < w->count; i++) {
+        const walk_entry *const entry = &w->entries[i];
+        if (entry->kind != CKPT_FILE) {
+            TRY(save_entry_other(s, entry, err));
+            continue;
+        }
+        rc = save_entry_file(s, entry, err);
+        if (rc == CKPT_ENOTFOUND && !entry->typed) { /* a program at work renames and removes its files */
+            store_note(s->store, "%s is gone since the folder was listed; left out", entry->path);
+            rc = 0;
+        }
+        if (rc)
+            goto out;
+        if (entry->size < SAVE_ROLL_FILE_BYTES_MIN)
+            continue;
+        if (--large_left > 0 && s->rolls < SAVE_ROLLS_MAX) {
+            TRY(saver_roll(s, err));
+            TRY(reference_library_add(s->library, &s->tables, NULL, in_library, s->tables.file_count, err));
+            in_library = s->tables.file_count;
+        }
+    }
+out:
+    return rc;
+}
+
+static const ckpt_save_options DEFAULT_OPTIONS = CKPT_SAVE_OPTIONS_INIT;
+
+/* What can be refused before anything is read. */
+static int options_check(const ckpt_save_options *options, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot probe = {0};
+
+    FAIL_IF(options->size != sizeof *options, err, CKPT_EUSAGE, "ckpt_save_options has an unknown size");
+    FAIL_IF(options->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
+    TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));
+    if (options->tag)
+        TRY(tag_check(options->tag, err));
+out:
+    snapshot_clear(&probe);
+    return rc;
+}
+
+int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
+                    const ckpt_save_options *options, ckpt_error *err)
+{
+    int rc = 0;
+    saver s = {.writer.tmp.fd = -1};
+    walk w = {0};
+    uint64_t sequence = 0;
+    ckpt_save_result own;
+
+    result = result ? result : &own;
+    *result = (ckpt_save_result){0};
+    options = options ? options : &DEFAULT_OPTIONS;
+    TRY(options_check(options, err));
+    TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
+    TRY(saver_open(&s, &sequence, store, err));
+    s.total_bytes = w.total_bytes;
+    TRY(save_entries(&s, &w, err));
+    TRY(saver_commit(result, &s, sequence, options, err));
+out:
+    saver_close(&s);
+    walk_clear(&w);
+    return rc;
+}
+
+/* ---- Tensors from memory ---- */
+
+/* A safetensors file that exists as its parts: the header, then each tensor where the caller keeps it. */
+typedef struct parts_source {
+    byte_source source; /* first, so that it can be cast back */
+    const char *header;
+    size_t header_size;
+    const ckpt_tensor *tensors;
+    const uint64_t *starts; /* of tensor i in the file; starts[count] is the file's size */
+    size_t count;
+} parts_source;
+
+static int parts_read(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    const parts_source *const parts = (const parts_source *)source;
+    unsigned char *to = dst;
+
+    (void)err;
+    size_t i = 0, high = parts->count;
+    while (high - i > 1) { /* the last tensor that starts at or before offset */
+        const size_t middle = i + (high - i) / 2;
+        if (parts->starts[middle] <= offset)
+            i = middle;
+        else
+            high = middle;
+    }
+    while (size > 0) {
+        const bool in_header = offset < parts->header_size;
+        const uint64_t end = in_header ? parts->header_size : parts->starts[i + 1];
+        const size_t n = end - offset < size ? (size_t)(end - offset) : size;
+        const char *const from = in_header ? parts->header + offset
+                                           : (const char *)parts->tensors[i].data + (offset - parts->starts[i]);
+        if (n > 0)
+            memcpy(to, from, n);
+        to += n;
+        offset += n;
+        size -= n;
+        if (!in_header && size > 0)
+            i++;
+    }
+    return 0;
+}
+
+static uint64_t tensor_bytes(const ckpt_tensor *t)
+{
+    uint64_t n = ckpt_dtype_size(t->dtype); /* safetensors_header() has checked that it fits */
+
+    for (unsigned i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name, const ckpt_tensor *tensors,
+                      size_t count, const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
+                      ckpt_error *err)
+{
+    int rc = 0;
+    saver s = {.writer.tmp.fd = -1};
+    char *header = NULL;
+    uint64_t *starts = NULL, sequence = 0;
+    parts_source parts = {.tensors = tensors, .count = count};
+    ckpt_save_result own;
+
+    result = result ? result : &own;
+    *result = (ckpt_save_result){0};
+    options = options ? options : &DEFAULT_OPTIONS;
+    file_name = file_name ? file_name : "state.safetensors";
+    TRY(options_check(options, err));
+    FAIL_IF(!file_name[0] || strchr(file_name, '/') || strcmp(file_name, ".") == 0 || strcmp(file_name, "..") == 0, err,
+            CKPT_EUSAGE, "'%s' is not a file name", file_name);
+    TRY(safetensors_header(&header, &parts.header_size, tensors, count, values, value_count, err));
+    parts.header = header;
+    starts = calloc(count + 1, sizeof *starts);
+    FAIL_IF_NULL(starts, err);
+    starts[0] = parts.header_size;
+    for (size_t i = 0; i < count; i++)
+        starts[i + 1] = starts[i] + tensor_bytes(&tensors[i]);
+    parts.starts = starts;
+    parts.source = (byte_source){.size = starts[count], .read = parts_read, .path = file_name, .fd = -1};
+
+    TRY(saver_open(&s, &sequence, store, err));
+    s.total_bytes = parts.source.size;
+    s.source = &parts.source;
+    TRY(save_file(&s, file_name, 0644, err));
+    TRY(saver_commit(result, &s, sequence, options, err));
+out:
+    saver_close(&s);
+    free(starts);
+    free(header);
+    return rc;
+}

@@ -1,0 +1,159 @@
+#include "save_internal.h"
+
+#include "fail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void save_class_of(char out[64], const saver *s, const piece *p)
+{
+    if (p->tensor >= 0)
+        tensor_class_of(out, s->file.tensors[p->tensor].name);
+    else
+        memcpy(out, "other bytes", sizeof "other bytes");
+}
+
+int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(s->source->read(s->source, dst, offset, size, err));
+    sha256_update(s->file_stream, dst, size);
+    TRY(saver_progress(s, size, err));
+out:
+    return rc;
+}
+
+/* Extents, those above PACK_FRAME_BYTES_MAX cut. */
+static int pieces_make(saver *s, ckpt_error *err)
+{
+    int rc = 0;
+    extent *extents = NULL;
+    size_t count = 0, pieces = 0;
+
+    TRY(extents_make(&extents, &count, &s->file, s->source->size, err));
+    for (size_t i = 0; i < count; i++)
+        pieces += (size_t)((extents[i].size + PACK_FRAME_BYTES_MAX - 1) / PACK_FRAME_BYTES_MAX);
+    s->pieces = calloc(pieces + 1, sizeof *s->pieces);
+    FAIL_IF_NULL(s->pieces, err);
+    for (size_t i = 0; i < count; i++) {
+        const extent *const e = &extents[i];
+        uint32_t number = 0;
+        for (uint64_t done = 0; done < e->size; number++) {
+            const uint64_t left = e->size - done, n = left < PACK_FRAME_BYTES_MAX ? left : PACK_FRAME_BYTES_MAX;
+            s->pieces[s->piece_count++] = (piece){
+                .offset = e->offset + done, .size = n, .tensor = e->tensor, .dtype = e->dtype, .number = number};
+            done += n;
+        }
+    }
+out:
+    free(extents);
+    return rc;
+}
+
+static int pieces_store(saver *s, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (s->source->size > 0 && s->source->size <= SAVE_GROUP_PIECE_MAX)
+        return save_small_file(s, err);
+    for (size_t first = 0, last = 0; first < s->piece_count; first = last) {
+        uint64_t small_bytes = 0;
+        for (; last < s->piece_count; last++) {
+            const uint64_t size = s->pieces[last].size;
+            if (size <= SAVE_GROUP_PIECE_MAX && (small_bytes += size) > SAVE_BATCH_BYTES_MAX && last > first)
+                break;
+        }
+        TRY(save_batch(s, first, last, err));
+    }
+out:
+    return rc;
+}
+
+static int tables_add_tensor(saver *s, const tensor_view *view, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t ignored;
+    pack_tensor row = {.dtype = (uint8_t)view->dtype, .rank = (uint8_t)view->rank, .offset = view->offset,
+                       .span_bytes = view->span_bytes, .flags = view->contiguous ? 0 : 1,
+                       .dim_first = s->tables.dim_count};
+
+    TRY(pack_index_add_string(&row.name, &s->tables, view->name, err));
+    for (unsigned i = 0; i < view->rank; i++)
+        TRY(pack_index_add_dim(&ignored, &s->tables, view->shape[i], err));
+    for (unsigned i = 0; i < view->rank && !view->contiguous; i++)
+        TRY(pack_index_add_dim(&ignored, &s->tables, (uint64_t)view->stride[i], err));
+    TRY(pack_index_add_tensor(&ignored, &s->tables, &row, err));
+out:
+    return rc;
+}
+
+static int tables_add_extents(saver *s, ckpt_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < s->piece_count; i++) {
+        const piece *const p = &s->pieces[i];
+        uint32_t at = 0;
+        FAIL_IF(!p->placed, err, CKPT_EBUG, "%s: a piece was not stored", s->path);
+        const pack_extent row = {p->size, p->frame_offset, p->pack, p->frame, p->hash};
+        TRY(pack_index_add_extent(&at, &s->tables, &row, err));
+        TRY(save_remember(s, at, err));
+    }
+out:
+    return rc;
+}
+
+static int tables_add_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t ignored;
+    pack_file row = {.mode = (uint16_t)mode, .kind = CKPT_FILE, .size = s->source->size};
+
+    TRY(pack_index_add_string(&row.path, &s->tables, path, err));
+    TRY(pack_index_add_string(&row.link, &s->tables, "", err));
+    TRY(pack_index_add_string(&row.format, &s->tables, s->file.format, err));
+    row.extent_first = s->tables.extent_count;
+    row.extent_count = (uint32_t)s->piece_count;
+    TRY(tables_add_extents(s, err));
+    row.tensor_first = s->tables.tensor_count;
+    row.tensor_count = (uint32_t)s->file.count;
+    for (size_t i = 0; i < s->file.count; i++)
+        TRY(tables_add_tensor(s, &s->file.tensors[i], err));
+    row.value_first = s->tables.value_count;
+    row.value_count = (uint32_t)s->file.value_count;
+    for (size_t i = 0; i < s->file.value_count; i++) {
+        pack_value value;
+        TRY(pack_index_add_string(&value.key, &s->tables, s->file.values[i].key, err));
+        TRY(pack_index_add_string(&value.value, &s->tables, s->file.values[i].value, err));
+        TRY(pack_index_add_value(&ignored, &s->tables, &value, err));
+    }
+    sha256_finish(&row.hash, s->file_stream);
+    TRY(pack_index_add_file(&ignored, &s->tables, &row, err));
+out:
+    return rc;
+}
+
+int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
+{
+    int rc = 0;
+    char why[256] = "";
+
+    s->path = path;
+    s->plan_count = 0;
+    sha256_restart(s->file_stream);
+    TRY(tensor_file_read(&s->file, why, s->source, err));
+    if (why[0])
+        store_note(s->store, "%s saved as opaque bytes: %s", path, why);
+    s->candidate_count = reference_files(s->candidates, s->library, path, &s->file);
+    TRY(pieces_make(s, err));
+    TRY(pieces_store(s, err));
+    TRY(tables_add_file(s, path, mode, err));
+    s->tensor_count += s->file.count;
+out:
+    tensor_file_clear(&s->file);
+    free(s->pieces);
+    s->pieces = NULL;
+    s->piece_count = 0;
+    return rc;
+}

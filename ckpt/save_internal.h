@@ -1,0 +1,142 @@
+/* Saving, as its parts see it:
+ *
+ *   save.c        paths or tensors -> files -> pack and snapshot, committed
+ *   save_file.c   one file -> pieces: large ones become frames of their own as they are read
+ *   save_group.c  small pieces, collected, become one frame for each class
+ *   save_plan.c   which mode and which reference, by coding samples
+ *   save_share.c  bytes that the store has already
+ *
+ * A save writes one pack. It closes that pack and opens another (saver_roll) when later files may become deltas of
+ * frames just written, or share bytes with them; the last pack holds the tables of the whole checkpoint. */
+#ifndef CKPT_SAVE_INTERNAL_H
+#define CKPT_SAVE_INTERNAL_H
+
+#include "frame_coder.h"
+#include "reference.h"
+#include "store_internal.h"
+
+#define SAVE_GROUP_PIECE_MAX ((uint64_t)64 << 10)   /* smaller pieces are collected in groups */
+#define SAVE_GROUP_BYTES_MAX CODEC_CHUNK_BYTES      /* a group is one chunk */
+#define SAVE_BATCH_BYTES_MAX ((uint64_t)16 << 20)   /* small pieces held in memory at a time */
+#define SAVE_SHARE_BYTES_MIN 1024                   /* smaller pieces are not worth a look-up */
+#define SAVE_ROLL_FILE_BYTES_MIN ((uint64_t)256 << 10) /* files from this size on get a pack of their own */
+#define SAVE_ROLLS_MAX 256
+#define SAVE_READ_TRIES 4 /* of a file that changes */
+
+/* A run of bytes of the file being saved and where they lie in the store. */
+typedef struct piece {
+    uint64_t offset, size;
+    int64_t tensor; /* index of the view that stands for it, -1: bytes between */
+    ckpt_dtype dtype;
+    uint32_t number; /* 0 for the first piece of its extent, 1 for the next 64 MiB, ... */
+    /* set when it is stored: */
+    uint32_t pack, frame; /* pack number in the saver's tables; 0: the open pack */
+    uint64_t frame_offset;
+    hash128 hash;
+    bool placed;
+} piece;
+
+/* What sampling found for one class of tensors of a file, reused for its next small members. */
+typedef struct plan_memory {
+    char class_name[64];
+    ckpt_dtype dtype;
+    codec_plan plan;
+    int rank; /* which of the candidate files; -1: no reference */
+    uint64_t bytes_since;
+} plan_memory;
+#define SAVE_PLANS_MAX 32
+
+/* Pieces placed in this save, by hash. */
+typedef struct placed_row {
+    hash128 hash;
+    uint64_t size;
+    uint32_t extent; /* in tables */
+    bool used;
+} placed_row;
+
+typedef struct saver {
+    ckpt_store *store;
+    intent *intent;
+    lookup *lookup;
+    reference_library *library;
+    frame_coder *coder;
+    frame_reader *reader;
+    pack_writer writer;
+    pack_index tables; /* of the checkpoint; pack number 0 is the open pack */
+    uint32_t open_extent; /* first row of tables.extents that may lie in the open pack */
+    unsigned rolls;
+
+    /* the file in work */
+    const char *path;
+    const byte_source *source;
+    tensor_file file;
+    const reference_file *candidates[REFERENCE_FILES_MAX];
+    size_t candidate_count;
+    piece *pieces;
+    size_t piece_count;
+    sha256_stream *file_stream;
+    plan_memory plans[SAVE_PLANS_MAX];
+    size_t plan_count;
+
+    placed_row *placed; /* hash table, a power of two of rows */
+    size_t placed_count, placed_rows;
+
+    unsigned char *buffer;         /* CODEC_CHUNK_BYTES */
+    unsigned char *sample, *sample_references; /* CODEC_SAMPLES_MAX windows, and as many for each candidate */
+    unsigned char *decoded;        /* one decoded chunk, of: */
+    frame_at decoded_at;
+    uint32_t decoded_chunk;
+
+    uint64_t done_bytes, total_bytes, shared_bytes, tensor_count, packs_bytes, coded_bytes;
+} saver;
+
+/* ---- save_file.c ---- */
+/* Saves s->source under `path`; appends its rows to the tables. */
+int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
+/* Reads bytes of the file in work and passes them to its SHA-256. */
+int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
+/* A class name for stats and plans. */
+void save_class_of(char out[64], const saver *s, const piece *p);
+
+/* ---- save_group.c ---- */
+/* Reads, in file order, pieces [first, last), which hold at most SAVE_BATCH_BYTES_MAX of small ones, and stores them. */
+int save_batch(saver *s, size_t first, size_t last, ckpt_error *err);
+/* A file of at most SAVE_GROUP_PIECE_MAX bytes: in groups or as one piece, whichever is smaller. */
+int save_small_file(saver *s, ckpt_error *err);
+
+/* ---- save_plan.c ---- */
+typedef struct save_candidates {
+    frame_at at[CODEC_REFERENCES_MAX];
+    int rank[CODEC_REFERENCES_MAX]; /* of the file in s->candidates */
+    unsigned count;
+} save_candidates;
+void save_candidates_for_piece(save_candidates *out, const saver *s, const piece *p);
+void save_candidates_for_group(save_candidates *out, const saver *s, const piece *p);
+/* The exact frames of the group's paired tensors, whatever their depth, for sharing. */
+size_t save_group_twins(frame_at out[REFERENCE_FILES_MAX], const saver *s, const piece *p);
+/* Chooses for a frame whose bytes are read by `read` (data NULL) or stand at `data`. *reference is NULL-packed for none. */
+int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
+                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size, const unsigned char *data,
+                     ckpt_error *err);
+
+/* Starts a frame in the open pack, with reference numbers and depth. */
+int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtype dtype, const char *class_name,
+                     uint64_t size, const codec_plan *plan, frame_at reference, ckpt_error *err);
+
+/* ---- save_share.c ---- */
+/* Is this piece's content in the store? Then it is placed. `data` holds its bytes, or NULL: they are read from the file.
+ * `may_roll`: the open pack may be closed to compare with it. */
+int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err);
+/* Remembers a placed piece of this save (tables row `extent`). */
+int save_remember(saver *s, uint32_t extent, ckpt_error *err);
+/* Pack number in the tables of a pack that lies in the store; names it in the intent when it is new. */
+int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
+/* Does the frame's range hold exactly these bytes? */
+bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
+
+/* ---- save.c ---- */
+/* Closes the open pack durably and opens another. */
+int saver_roll(saver *s, ckpt_error *err);
+int saver_progress(saver *s, uint64_t bytes, ckpt_error *err);
+
+#endif

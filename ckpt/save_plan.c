@@ -1,0 +1,183 @@
+#include "save_internal.h"
+
+#include "fail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE_WINDOW ((size_t)32 << 10)
+#define SAMPLE_AGAIN_BYTES ((uint64_t)4 << 20) /* a class is sampled anew after so many bytes */
+
+static void candidates_add(save_candidates *out, const saver *s, frame_at at, int rank)
+{
+    if (out->count == CODEC_REFERENCES_MAX || !reference_usable(&at, s->store->packs))
+        return;
+    for (unsigned i = 0; i < out->count; i++)
+        if (out->at[i].pack == at.pack && out->at[i].frame == at.frame)
+            return;
+    out->at[out->count] = at;
+    out->rank[out->count++] = rank;
+}
+
+void save_candidates_for_piece(save_candidates *out, const saver *s, const piece *p)
+{
+    frame_at at;
+
+    out->count = 0;
+    for (size_t i = 0; i < s->candidate_count; i++) {
+        const bool found = p->tensor >= 0 ? reference_tensor(&at, s->library, s->candidates[i],
+                                                             &s->file.tensors[p->tensor], p->number)
+                                          : reference_other(&at, s->library, s->candidates[i], p->offset);
+        if (found)
+            candidates_add(out, s, at, (int)i);
+    }
+}
+
+static bool group_frame(frame_at *at, const saver *s, size_t candidate, const piece *p)
+{
+    return p->tensor >= 0
+               ? reference_group(at, s->library, s->candidates[candidate], &s->file.tensors[p->tensor])
+               : reference_other(at, s->library, s->candidates[candidate], p->offset);
+}
+
+void save_candidates_for_group(save_candidates *out, const saver *s, const piece *p)
+{
+    frame_at at;
+
+    out->count = 0;
+    for (size_t i = 0; i < s->candidate_count; i++)
+        if (group_frame(&at, s, i, p))
+            candidates_add(out, s, at, (int)i);
+}
+
+size_t save_group_twins(frame_at out[REFERENCE_FILES_MAX], const saver *s, const piece *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->candidate_count; i++)
+        n += group_frame(&out[n], s, i, p);
+    return n;
+}
+
+static plan_memory *plan_recall(saver *s, const char *class_name, ckpt_dtype dtype)
+{
+    for (size_t i = 0; i < s->plan_count; i++)
+        if (s->plans[i].dtype == dtype && strcmp(s->plans[i].class_name, class_name) == 0)
+            return &s->plans[i];
+    return NULL;
+}
+
+static void plan_remember(saver *s, const char *class_name, ckpt_dtype dtype, const codec_plan *plan, int rank)
+{
+    plan_memory *m = plan_recall(s, class_name, dtype);
+
+    if (!m && s->plan_count < SAVE_PLANS_MAX)
+        m = &s->plans[s->plan_count++];
+    if (!m)
+        return;
+    *m = (plan_memory){.dtype = dtype, .plan = *plan, .rank = rank};
+    memcpy(m->class_name, class_name, strlen(class_name) + 1);
+}
+
+/* Fits what was found for an earlier member of the class this frame too? */
+static bool plan_reuse(codec_plan *plan, frame_at *reference, saver *s, const save_candidates *c,
+                       const char *class_name, ckpt_dtype dtype, uint64_t size)
+{
+    plan_memory *const m = plan_recall(s, class_name, dtype);
+
+    if (!m || size >= SAMPLE_AGAIN_BYTES || m->bytes_since + size > SAMPLE_AGAIN_BYTES)
+        return false;
+    reference->pack = NULL;
+    for (unsigned i = 0; i < c->count && m->rank >= 0; i++)
+        if (c->rank[i] == m->rank)
+            *reference = c->at[i];
+    if (m->rank >= 0 && !reference->pack)
+        return false;
+    m->bytes_since += size;
+    *plan = m->plan;
+    return true;
+}
+
+/* Windows of the frame: all of a small one, else SAMPLE_WINDOW from the middle of its first and second third. */
+static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC_SAMPLES_MAX], uint64_t size)
+{
+    if (size <= CODEC_SAMPLE_BYTES) {
+        at[0] = 0;
+        length[0] = (size_t)size;
+        return 1;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        at[i] = size / 3 * (i + 1) / 8 * 8;
+        length[i] = size - at[i] < SAMPLE_WINDOW ? (size_t)(size - at[i]) : SAMPLE_WINDOW;
+    }
+    return 2;
+}
+
+int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
+                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size, const unsigned char *data,
+                     ckpt_error *err)
+{
+    int rc = 0, chosen = -1;
+    double share = 1;
+    uint64_t at[CODEC_SAMPLES_MAX];
+    size_t length[CODEC_SAMPLES_MAX];
+    codec_sample samples[CODEC_SAMPLES_MAX] = {0};
+
+    reference->pack = NULL;
+    if (!estimate && plan_reuse(plan, reference, s, c, class_name, dtype, size))
+        return 0;
+    const size_t count = sample_windows(at, length, size);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char *const window = s->sample + i * CODEC_SAMPLE_BYTES;
+        samples[i].size = length[i];
+        samples[i].data = data ? data + at[i] : window;
+        if (!data)
+            TRY(s->source->read(s->source, window, offset + at[i], length[i], err));
+        for (unsigned k = 0; k < c->count; k++) {
+            unsigned char *const room = s->sample_references + (i * CODEC_REFERENCES_MAX + k) * CODEC_SAMPLE_BYTES;
+            if (frame_read(room, s->reader, c->at[k], at[i], length[i], NULL) == 0)
+                samples[i].reference[k] = room;
+        }
+    }
+    TRY(codec_plan_choose(plan, &chosen, &share, frame_reader_codec(s->reader), dtype, samples, count, c->count, err));
+    if (chosen >= 0)
+        *reference = c->at[chosen];
+    plan_remember(s, class_name, dtype, plan, chosen >= 0 ? c->rank[chosen] : -1);
+    if (estimate)
+        *estimate = share;
+out:
+    return rc;
+}
+
+/* Number of `p` among the packs of the open pack, with everything that p itself needs. */
+static int frame_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
+{
+    int rc = 0;
+    uint32_t ignored;
+
+    for (uint32_t i = 0; i < p->index.pack_count; i++)
+        TRY(pack_index_add_pack(&ignored, &s->writer.index, &p->index.packs[i], err));
+    TRY(pack_index_add_pack(number, &s->writer.index, &p->name, err));
+out:
+    return rc;
+}
+
+int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtype dtype, const char *class_name,
+                     uint64_t size, const codec_plan *plan, frame_at reference, ckpt_error *err)
+{
+    int rc = 0;
+    pack_frame row = {.size = size, .reference_pack = PACK_NONE, .dtype = (uint8_t)dtype, .kind = (uint8_t)kind};
+
+    row.level = (uint8_t)plan->level;
+    TRY(pack_index_add_string(&row.class_name, &s->writer.index, class_name, err));
+    if (reference.pack) {
+        const pack_frame *const r = &reference.pack->index.frames[reference.frame];
+        TRY(frame_use_pack(&row.reference_pack, s, reference.pack, err));
+        row.reference_frame = reference.frame;
+        row.reference_hash = r->hash;
+        row.depth = (uint8_t)(r->depth + 1);
+    }
+    TRY(frame_coder_begin(number, s->coder, &row, plan, reference.pack ? &reference : NULL, err));
+out:
+    return rc;
+}

@@ -1,0 +1,178 @@
+#include "save_internal.h"
+
+#include "fail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE_HITS_MAX 4
+
+int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
+{
+    int rc = 0;
+    const uint32_t known = s->tables.pack_count;
+    uint32_t ignored;
+
+    TRY(pack_index_add_pack(number, &s->tables, &p->name, err));
+    for (uint32_t i = 0; i < p->index.pack_count; i++)
+        TRY(pack_index_add_pack(&ignored, &s->tables, &p->index.packs[i], err));
+    if (s->tables.pack_count > known)
+        TRY(intent_add(s->intent, s->tables.packs + known, s->tables.pack_count - known, err));
+out:
+    return rc;
+}
+
+bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size)
+{
+    while (size > 0) {
+        const uint32_t chunk = (uint32_t)(frame_offset / CODEC_CHUNK_BYTES);
+        const size_t from = (size_t)(frame_offset % CODEC_CHUNK_BYTES);
+        const size_t room = CODEC_CHUNK_BYTES - from, n = size < room ? size : room;
+
+        if (s->decoded_at.pack != at.pack || s->decoded_at.frame != at.frame || s->decoded_chunk != chunk) {
+            s->decoded_at.pack = NULL;
+            if (frame_read_chunk(s->decoded, s->reader, at, chunk, NULL))
+                return false; /* damaged: then it is stored anew */
+            s->decoded_at = at;
+            s->decoded_chunk = chunk;
+        }
+        if (memcmp(data, s->decoded + from, n) != 0)
+            return false;
+        data += n;
+        frame_offset += n;
+        size -= n;
+    }
+    return true;
+}
+
+/* The same for a piece that is not in memory. */
+static int equal_streamed(bool *equal, saver *s, const piece *p, frame_at at, uint64_t frame_offset, ckpt_error *err)
+{
+    int rc = 0;
+
+    *equal = false;
+    for (uint64_t done = 0; done < p->size;) {
+        const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
+        TRY(s->source->read(s->source, s->buffer, p->offset + done, n, err));
+        if (!save_equal(s, at, frame_offset + done, s->buffer, n))
+            goto out;
+        done += n;
+    }
+    *equal = true;
+out:
+    return rc;
+}
+
+static placed_row *placed_find(const saver *s, hash128 hash, uint64_t size)
+{
+    if (!s->placed_rows)
+        return NULL;
+    for (size_t i = (size_t)hash.low & (s->placed_rows - 1);; i = (i + 1) & (s->placed_rows - 1)) {
+        placed_row *const row = &s->placed[i];
+        if (!row->used || (row->hash.low == hash.low && row->hash.high == hash.high && row->size == size))
+            return row;
+    }
+}
+
+static int placed_grow(saver *s, ckpt_error *err)
+{
+    const size_t rows = s->placed_rows ? s->placed_rows * 2 : 256;
+    placed_row *const old = s->placed, *const grown = calloc(rows, sizeof *grown);
+    const size_t old_rows = s->placed_rows;
+
+    if (!grown)
+        return error_memory(err);
+    s->placed = grown;
+    s->placed_rows = rows;
+    for (size_t i = 0; i < old_rows; i++)
+        if (old[i].used)
+            *placed_find(s, old[i].hash, old[i].size) = old[i];
+    free(old);
+    return 0;
+}
+
+int save_remember(saver *s, uint32_t extent_row, ckpt_error *err)
+{
+    const pack_extent *const e = &s->tables.extents[extent_row];
+
+    if (e->size < SAVE_SHARE_BYTES_MIN || (e->hash.low == 0 && e->hash.high == 0))
+        return 0;
+    if (s->placed_count * 2 >= s->placed_rows) {
+        const int rc = placed_grow(s, err);
+        if (rc)
+            return rc;
+    }
+    placed_row *const row = placed_find(s, e->hash, e->size);
+    if (!row->used) {
+        *row = (placed_row){e->hash, e->size, extent_row, true};
+        s->placed_count++;
+    }
+    return 0;
+}
+
+static int place_if_equal(bool *shared, saver *s, piece *p, const unsigned char *data, frame_at at,
+                          uint64_t frame_offset, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (at.frame >= at.pack->index.frame_count || at.pack->index.frames[at.frame].size < frame_offset + p->size)
+        goto out; /* a stale hint */
+    if (data)
+        *shared = save_equal(s, at, frame_offset, data, (size_t)p->size);
+    else
+        TRY(equal_streamed(shared, s, p, at, frame_offset, err));
+    if (!*shared)
+        goto out;
+    TRY(save_use_pack(&p->pack, s, at.pack, err));
+    p->frame = at.frame;
+    p->frame_offset = frame_offset;
+    p->hash = (hash128){0};
+    p->placed = true;
+    s->shared_bytes += p->size;
+out:
+    return rc;
+}
+
+/* Bytes that this save has stored before. */
+static int share_placed(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err)
+{
+    int rc = 0;
+    const placed_row *const row = placed_find(s, p->hash, p->size);
+    frame_at at = {0};
+
+    if (!row || !row->used)
+        goto out;
+    if (s->tables.extents[row->extent].pack == 0) {
+        if (!may_roll || s->rolls >= SAVE_ROLLS_MAX)
+            goto out;
+        TRY(saver_roll(s, err));
+    }
+    const pack_extent e = s->tables.extents[row->extent];
+    if (pack_set_get(&at.pack, s->store->packs, &s->tables.packs[e.pack - 1], NULL))
+        goto out;
+    at.frame = e.frame;
+    TRY(place_if_equal(shared, s, p, data, at, e.frame_offset, err));
+out:
+    return rc;
+}
+
+int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err)
+{
+    int rc = 0;
+    lookup_hit hits[SHARE_HITS_MAX];
+
+    *shared = false;
+    if (p->size < SAVE_SHARE_BYTES_MIN)
+        goto out;
+    TRY(share_placed(shared, s, p, data, may_roll, err));
+    if (*shared)
+        goto out;
+    const size_t count = lookup_find(hits, SHARE_HITS_MAX, s->lookup, p->hash, p->size);
+    for (size_t i = 0; i < count && !*shared; i++) {
+        frame_at at = {.frame = hits[i].frame};
+        if (pack_set_get(&at.pack, s->store->packs, &hits[i].pack, NULL) == 0)
+            TRY(place_if_equal(shared, s, p, data, at, hits[i].frame_offset, err));
+    }
+out:
+    return rc;
+}
