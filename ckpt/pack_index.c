@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "bytes.h"
 #include "fail.h"
 
-#define ROWS_FIRST  16u
 #define SLOTS_FIRST 64u
 
 /* Rows found by content: open addressing over row numbers plus one, 0 for a free slot. The size is a power of two, and
@@ -21,7 +21,7 @@ typedef struct row_set {
 } row_set;
 
 typedef struct index_capacity {
-    uint32_t packs, frames, chunks, files, extents, tensors, values, dims, strings;
+    size_t packs, frames, chunks, files, extents, tensors, values, dims, strings;
     row_set pack_rows, string_rows;
 } index_capacity;
 
@@ -34,22 +34,15 @@ static int capacity_get(index_capacity **out, pack_index *index, ckpt_error *err
 }
 
 /* Makes room for `more` rows behind `count`; *rows is the array, which may move. */
-static int rows_reserve(void **rows, uint32_t *capacity, uint32_t count, uint32_t more, uint32_t max, size_t row_size,
+static int rows_reserve(void **rows, size_t *capacity, uint32_t count, uint32_t more, uint32_t max, size_t row_size,
                         const char *what, ckpt_error *err)
 {
     int rc = 0;
 
     FAIL_IF(more > max - count, err, CKPT_EUSAGE, "a checkpoint may hold at most %" PRIu32 " %s", max, what);
-    const uint32_t need = count + more;
-    if (need <= *capacity)
-        goto out;
-
-    uint64_t room = *capacity ? (uint64_t)*capacity * 2 : ROWS_FIRST;
-    room = room < need ? need : room > max ? max : room;
-    void *grown = realloc(*rows, (size_t)room * row_size);
+    void *grown = array_room(*rows, capacity, (size_t)count + more, row_size);
     FAIL_IF_NULL(grown, err);
     *rows = grown;
-    *capacity = (uint32_t)room;
 out:
     return rc;
 }

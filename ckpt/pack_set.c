@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "fail.h"
 
 typedef struct pack_slot {
@@ -138,28 +139,15 @@ static size_t slot_place(const pack_set *set, const sha256 *name)
     return low;
 }
 
-static int slots_reserve(pack_set *set, ckpt_error *err)
-{
-    int rc = 0;
-
-    if (set->count < set->capacity)
-        goto out;
-    const size_t capacity = set->capacity ? set->capacity * 2 : 16;
-    pack_slot **slots = realloc(set->slots, capacity * sizeof(pack_slot *));
-    FAIL_IF_NULL(slots, err);
-    set->slots = slots;
-    set->capacity = capacity;
-out:
-    return rc;
-}
-
 static int slot_add(pack_set *set, size_t place, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
     pack_slot *slot = calloc(1, sizeof *slot);
 
     FAIL_IF_NULL(slot, err);
-    TRY(slots_reserve(set, err));
+    pack_slot **slots = array_room(set->slots, &set->capacity, set->count + 1, sizeof(pack_slot *));
+    FAIL_IF_NULL(slots, err);
+    set->slots = slots;
     close_oldest(set);
     TRY(pack_open(&slot->pack, set->packs_dir, name, err));
     slot->set = set;

@@ -103,6 +103,7 @@ int sweep_cache(const ckpt_store *store, ckpt_error *err);
 /* lookup.c: cache/ maps the XXH3-128 of an extent to where such bytes lie. Only a hint: what it says is compared before
  * it is believed, so a stale or broken cache costs space, never data. Segments are immutable, sorted and mapped; each
  * names the packs it covers; small ones are merged; packs that none covers are read and added on open. */
+#define LOOKUP_BYTES_MIN 1024 /* smaller extents are not worth a look-up, and none is kept */
 typedef struct lookup lookup;
 typedef struct lookup_hit {
     sha256 pack;
@@ -112,8 +113,9 @@ typedef struct lookup_hit {
 int lookup_open(lookup **out, ckpt_store *store, ckpt_error *err);
 /* Up to `max` places of an extent with this hash and size; returns their number. */
 size_t lookup_find(lookup_hit *hits, size_t max, const lookup *l, hash128 hash, uint64_t size);
-/* Adds the extents of a pack just written. Failure to write the cache is not an error of the save. */
-int lookup_add(ckpt_store *store, const sha256 *pack, const pack_index *index, ckpt_error *err);
+/* Adds the extents of a pack just written; a small one is left to the next lookup_open, which reads it for less than an
+ * fsync costs. Failure to write the cache is no error: only CKPT_ENOMEM. */
+int lookup_add(ckpt_store *store, const sha256 *name, const pack_index *index, ckpt_error *err);
 void lookup_close(lookup *l);
 
 #endif
