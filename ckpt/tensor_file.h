@@ -57,19 +57,25 @@ typedef struct tensor_format {
     int (*parse)(tensor_file *out, const byte_source *source, ckpt_error *err);
 } tensor_format;
 
-extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_NPY, FORMAT_NPZ;
+extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ;
 
-/* Parses the file by the first format whose probe fits. *out is an empty list of format "opaque" where none does.
- * When the parser refuses, *out is the same empty list and `why` says in one line why ("" otherwise).
- * Errors: only CKPT_EIO, CKPT_ENOMEM. */
+/* Parses the file by the formats whose probe fits, in turn: a parser that finds another kind of file (two formats are
+ * zip archives) says CKPT_ENOTFOUND and the next one is asked. *out is an empty list of format "opaque" where none
+ * fits. When a parser refuses, *out is the same empty list and `why` says in one line why ("" otherwise). Errors: only
+ * CKPT_EIO, CKPT_ENOMEM, CKPT_EINTERRUPTED. */
 int tensor_file_read(tensor_file *out, char why[256], const byte_source *source, ckpt_error *err);
 void tensor_file_clear(tensor_file *file);
 
-/* Appends a view, taking `name` over (freed on error too); checks that the span lies inside the file. */
+/* Appends a view, taking `name` over (freed on error too). CKPT_EFORMAT when the name is not valid, the span does not
+ * lie inside the file, or the tensor has more bytes than the file. */
 int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ckpt_error *err);
 int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err);
 /* Fills stride row-major, contiguous and span_bytes from shape and dtype; CKPT_EFORMAT on overflow. */
 int tensor_view_row_major(tensor_view *view, ckpt_error *err);
+/* Fills contiguous and span_bytes from shape, stride and dtype; CKPT_EFORMAT on overflow or a negative stride. */
+int tensor_view_measure(tensor_view *view, ckpt_error *err);
+/* Elements times the size of one, whatever the strides; false when that does not fit. */
+bool tensor_view_bytes(uint64_t *bytes, const tensor_view *view);
 
 /* One piece of the file for the codec: disjoint, ascending, together exactly [0, size). */
 typedef struct extent {
@@ -80,6 +86,12 @@ typedef struct extent {
 
 /* Cuts the file into extents: overlapping views (tied weights, slices of one storage) become one extent. */
 int extents_make(extent **out, size_t *count, const tensor_file *file, uint64_t file_size, ckpt_error *err);
+
+/* The name of a tensor that stands alone in its file (a saved tensor, a .npy). */
+#define TENSOR_NAME_ALONE "tensor"
+
+/* May this be a name: UTF-8 without control characters, 1 to TENSOR_FILE_NAME_MAX bytes? */
+bool tensor_name_valid(const char *name, size_t size);
 
 /* The name under which a tensor is paired across files and formats: without the container words in front that savers
  * put there (model. state_dict. model_state_dict. module. net. _orig_mod. ...). Returns a pointer into `name`. */

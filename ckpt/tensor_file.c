@@ -1,0 +1,218 @@
+#include "tensor_file.h"
+
+#include "checked.h"
+#include "fail.h"
+#include "file.h"
+#include "utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Tried in this order. */
+static const tensor_format *const FORMATS[] = {
+    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY,
+};
+
+#define FORMAT_COUNT (sizeof FORMATS / sizeof FORMATS[0])
+#define HEAD_SIZE    64
+#define GROWTH_FIRST 16
+#define WHY_SIZE     256
+
+/* ---- Sources ---------------------------------------------------------------------------------------------------- */
+
+static int read_fd(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    return file_read_at(dst, source->fd, offset, size, source->path, err);
+}
+
+static int read_memory(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    if (!checked_range(offset, size, source->size))
+        return error_set(err, CKPT_EDATA, "%s: ends before byte %llu", source->path,
+                         (unsigned long long)(offset + size));
+    if (size)
+        memcpy(dst, (const unsigned char *)source->data + offset, size);
+    return 0;
+}
+
+void byte_source_fd(byte_source *source, int fd, uint64_t size, const char *path)
+{
+    *source = (byte_source){.size = size, .read = read_fd, .path = path, .fd = fd};
+}
+
+void byte_source_memory(byte_source *source, const void *data, uint64_t size, const char *path)
+{
+    *source = (byte_source){.size = size, .read = read_memory, .path = path, .fd = -1, .data = data};
+}
+
+/* ---- Views ------------------------------------------------------------------------------------------------------ */
+
+bool tensor_view_bytes(uint64_t *bytes, const tensor_view *view)
+{
+    *bytes = 0;
+    for (unsigned i = 0; i < view->rank; i++)
+        if (view->shape[i] == 0)
+            return true; /* makes any other dimension legal */
+    *bytes = ckpt_dtype_size(view->dtype);
+    for (unsigned i = 0; i < view->rank; i++)
+        if (!checked_mul(bytes, *bytes, view->shape[i]))
+            return false;
+    return true;
+}
+
+int tensor_view_row_major(tensor_view *view, ckpt_error *err)
+{
+    uint64_t step = 1;
+    for (unsigned i = view->rank; i-- > 0;) {
+        if (step > INT64_MAX)
+            return error_set(err, CKPT_EFORMAT, "a shape overflows");
+        view->stride[i] = (int64_t)step;
+        /* A dimension of 0 leaves the strides of those before it as if it were 1, as other programs do. */
+        if (!checked_mul(&step, step, view->shape[i] ? view->shape[i] : 1))
+            return error_set(err, CKPT_EFORMAT, "a shape overflows");
+    }
+    return tensor_view_measure(view, err);
+}
+
+int tensor_view_measure(tensor_view *view, ckpt_error *err)
+{
+    const uint64_t width = ckpt_dtype_size(view->dtype);
+    uint64_t bytes, last = 0, row = 1;
+
+    if (!tensor_view_bytes(&bytes, view))
+        return error_set(err, CKPT_EFORMAT, "a shape overflows");
+    view->contiguous = true;
+    view->span_bytes = 0;
+    if (bytes == 0)
+        return 0;
+    for (unsigned i = view->rank; i-- > 0;) {
+        uint64_t reach;
+        if (view->stride[i] < 0)
+            return error_set(err, CKPT_EFORMAT, "a stride is negative");
+        if (!checked_mul(&reach, view->shape[i] - 1, (uint64_t)view->stride[i]) || !checked_add(&last, last, reach))
+            return error_set(err, CKPT_EFORMAT, "a stride overflows");
+        if (view->shape[i] != 1 && (uint64_t)view->stride[i] != row)
+            view->contiguous = false;
+        row *= view->shape[i];
+    }
+    if (!checked_add(&last, last, 1) || !checked_mul(&view->span_bytes, last, width))
+        return error_set(err, CKPT_EFORMAT, "a stride overflows");
+    return 0;
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------ */
+
+/* Makes room for one more item; the capacity is the power of two that `count` has reached. */
+static int list_grow(void **items, size_t count, size_t item_size, ckpt_error *err)
+{
+    size_t capacity = GROWTH_FIRST;
+    if (count >= GROWTH_FIRST) {
+        if ((count & (count - 1)) != 0)
+            return 0;
+        capacity = 2 * count;
+    } else if (count > 0) {
+        return 0;
+    }
+    void *larger = realloc(*items, capacity * item_size);
+    if (!larger)
+        return error_memory(err);
+    *items = larger;
+    return 0;
+}
+
+int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t bytes;
+    void *items = file->tensors;
+
+    FAIL_IF(file->count >= TENSOR_FILE_TENSORS_MAX, err, CKPT_EFORMAT, "more than %u tensors", TENSOR_FILE_TENSORS_MAX);
+    FAIL_IF(!tensor_name_valid(view->name, strlen(view->name)), err, CKPT_EFORMAT,
+            "a tensor's name is not text of 1 to %d bytes", TENSOR_FILE_NAME_MAX);
+    FAIL_IF(!checked_range(view->offset, view->span_bytes, file_size), err, CKPT_EFORMAT,
+            "%.200s: lies outside of the file", view->name);
+    /* A stride of 0 makes few bytes look like many; work on a tensor has to stay in proportion to the file. */
+    FAIL_IF(!tensor_view_bytes(&bytes, view) || bytes > file_size, err, CKPT_EFORMAT,
+            "%.200s: has more elements than the file", view->name);
+    TRY(list_grow(&items, file->count, sizeof *view, err));
+    file->tensors = items;
+    file->tensors[file->count++] = *view;
+    view->name = NULL;
+out:
+    free(view->name);
+    view->name = NULL;
+    return rc;
+}
+
+static void value_clear(ckpt_value *value)
+{
+    free((void *)(uintptr_t)value->key); /* const for readers; ours to free */
+    free((void *)(uintptr_t)value->value);
+}
+
+int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_value added = {.key = strdup(key), .value = strdup(value)};
+    void *items = file->values;
+
+    FAIL_IF_NULL(added.key, err);
+    FAIL_IF_NULL(added.value, err);
+    TRY(list_grow(&items, file->value_count, sizeof added, err));
+    file->values = items;
+    file->values[file->value_count++] = added;
+    added = (ckpt_value){0};
+out:
+    value_clear(&added);
+    return rc;
+}
+
+void tensor_file_clear(tensor_file *file)
+{
+    for (size_t i = 0; i < file->count; i++)
+        free(file->tensors[i].name);
+    for (size_t i = 0; i < file->value_count; i++)
+        value_clear(&file->values[i]);
+    free(file->tensors);
+    free(file->values);
+    *file = (tensor_file){.format = "opaque"};
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+
+int tensor_file_read(tensor_file *out, char why[WHY_SIZE], const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    unsigned char head[HEAD_SIZE];
+    const size_t head_size = source->size < HEAD_SIZE ? (size_t)source->size : HEAD_SIZE;
+    ckpt_error refusal = {0};
+
+    *out = (tensor_file){.format = "opaque"};
+    why[0] = 0;
+    TRY(source->read(source, head, 0, head_size, err));
+    for (size_t i = 0; i < FORMAT_COUNT; i++) {
+        if (!FORMATS[i]->probe(head, head_size, source->size))
+            continue;
+        refusal = (ckpt_error){0};
+        rc = FORMATS[i]->parse(out, source, &refusal);
+        if (rc == 0) {
+            out->format = FORMATS[i]->name;
+            return 0;
+        }
+        tensor_file_clear(out);
+        if (rc != CKPT_ENOTFOUND)
+            break;
+        rc = 0;
+    }
+    if (rc == CKPT_EIO || rc == CKPT_ENOMEM || rc == CKPT_EINTERRUPTED) {
+        if (err)
+            *err = refusal;
+    } else if (rc) {
+        const size_t size = utf8_cut(refusal.message, strlen(refusal.message), WHY_SIZE - 1);
+        memcpy(why, refusal.message, size);
+        why[size] = 0;
+        rc = 0;
+    }
+out:
+    return rc;
+}

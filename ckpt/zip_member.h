@@ -1,0 +1,18 @@
+/* Members of a zip archive that are tensor data: they lie in the file as they are, so they can be used in place. */
+#ifndef CKPT_ZIP_MEMBER_H
+#define CKPT_ZIP_MEMBER_H
+
+#include "tensor_file.h"
+
+#include "zipdir.h"
+
+/* Does the file begin as a zip archive does? */
+bool zip_member_probe(const unsigned char *head, size_t head_size, uint64_t size);
+
+/* The same bytes for the reader of directories; `source` must outlive it. */
+zip_source zip_member_source(const byte_source *source);
+
+/* Where the bytes of the member begin; they are entry->size. CKPT_EFORMAT when they are encrypted or compressed. */
+int zip_member_locate(uint64_t *offset, const zip_entry *entry, const byte_source *source, ckpt_error *err);
+
+#endif
