@@ -3,6 +3,7 @@
 #include "file.h"
 
 #include "fail.h"
+#include "random.h"
 #include "utf8.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define TMP_STEM_MAX 64 /* bytes of the final name that a temporary name shows */
@@ -22,19 +22,6 @@ struct file_commit_item {
     char *tmp; /* NULL: renamed or removed */
     char *name;
 };
-
-static int random_u64(uint64_t *out, ckpt_error *err)
-{
-    int rc = 0;
-    ssize_t n;
-
-    do
-        n = getrandom(out, sizeof *out, 0); /* up to 256 bytes come whole or not at all */
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof *out)
-        rc = error_errno(err, n < 0 ? errno : EIO, "random number");
-    return rc;
-}
 
 int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err)
 {

@@ -46,7 +46,7 @@ typedef struct lease_options {
     uint32_t wait_ms;     /* wait so long for a living holder; 0: not at all */
     uint32_t interval_ms; /* 0: LEASE_INTERVAL_MS */
     uint32_t stale_ms;    /* 0: LEASE_STALE_MS; the larger of this and of what the file says counts */
-    bool force_counter;   /* do not use locks */
+    bool force_counter;   /* do not use locks, as on a network file system */
 } lease_options;
 
 /* Takes the lease on `path`, whose folder exists; options may be NULL. Where the counter decides and a file is there,
