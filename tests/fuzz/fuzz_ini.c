@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            abort();                                                                                                   \
-    } while (0)
-
 static void check_unchanged(const ini *file, const uint8_t *data, size_t size)
 {
     char *text = NULL;

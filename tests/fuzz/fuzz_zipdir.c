@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            abort();                                                                                                   \
-    } while (0)
-
 typedef struct memory {
     const uint8_t *data;
     size_t size;
