@@ -2,25 +2,25 @@
 
 #include "fail.h"
 #include "lease.h"
+#include "random.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LEASE_SUFFIX       ".lease"
-#define NAMES_SUFFIX       ".packs"
-#define PRUNE_LEASE        "prune" LEASE_SUFFIX
-#define INTENT_RANDOM_SIZE 8 /* bytes */
-#define INTENT_STEM_SIZE   (2 * INTENT_RANDOM_SIZE + 1)
-#define INTENT_COUNT_MAX   4096
-#define INTENT_LINE        SHA256_HEX_SIZE /* 64 digits and a line end */
-#define INTENT_POLL_MS     20
-#define PRUNE_WAIT_MS      2000 /* longer than a tag takes, shorter than another prune */
+#define LEASE_SUFFIX     ".lease"
+#define NAMES_SUFFIX     ".packs"
+#define PRUNE_LEASE      "prune" LEASE_SUFFIX
+#define INTENT_STEM_SIZE 17 /* 64 random bits in hexadecimal */
+#define INTENT_COUNT_MAX 4096
+#define INTENT_LINE      SHA256_HEX_SIZE /* 64 digits and a line end */
+#define INTENT_POLL_MS   20
+#define PRUNE_WAIT_MS    2000 /* longer than a tag takes, shorter than another prune */
 
 struct intent {
     const ckpt_store *store;
@@ -89,17 +89,6 @@ out:
 
 /* ---- A writer's intent ------------------------------------------------------------------------------------------ */
 
-static int random_stem(char out[INTENT_STEM_SIZE], ckpt_error *err)
-{
-    unsigned char bytes[INTENT_RANDOM_SIZE];
-
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return error_errno(err, errno, "random number");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-    return 0;
-}
-
 /* intents/<stem><suffix> */
 static int intent_path(char out[FILE_PATH_MAX], const ckpt_store *store, const char *stem, const char *suffix,
                        ckpt_error *err)
@@ -114,12 +103,14 @@ int intent_open(intent **out, ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
     char stem[INTENT_STEM_SIZE], path[FILE_PATH_MAX];
+    uint64_t random;
     intent *in = calloc(1, sizeof *in);
 
     *out = NULL;
     FAIL_IF_NULL(in, err);
     in->store = store;
-    TRY(random_stem(stem, err));
+    TRY(random_u64(&random, err));
+    snprintf(stem, sizeof stem, "%016" PRIx64, random);
     TRY(intent_path(in->names_path, store, stem, NAMES_SUFFIX, err));
     TRY(intent_path(path, store, stem, LEASE_SUFFIX, err));
     TRY(lease_acquire(&in->lease, path, NULL, err));

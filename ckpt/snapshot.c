@@ -1,5 +1,6 @@
 #include "snapshot.h"
 
+#include "array.h"
 #include "fail.h"
 #include "text.h"
 
@@ -359,13 +360,9 @@ static int name_add(void *payload, const char *file, ckpt_error *err)
     if (!name_parse(&name, file))
         return 0;
     FAIL_IF(list->count == SNAPSHOT_COUNT_MAX, err, CKPT_EDATA, "more than %d snapshots", SNAPSHOT_COUNT_MAX);
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        snapshot_name *const grown = realloc(list->names, capacity * sizeof *grown);
-        FAIL_IF_NULL(grown, err);
-        list->names = grown;
-        list->capacity = capacity;
-    }
+    snapshot_name *const grown = array_room(list->names, &list->capacity, list->count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    list->names = grown;
     list->names[list->count++] = name;
 out:
     return rc;

@@ -2,6 +2,7 @@
 
 #include "fail.h"
 #include "ini.h"
+#include "random.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,11 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define STORE_VERSION   1
-#define STORE_ID_BYTES  16
+#define STORE_ID_SIZE   33 /* 128 random bits in hexadecimal */
 #define STORE_NOTE_SIZE 1024
 #define STORE_DIR       ".ckpt"
 #define CONFIG_NAME     "config.ini"
@@ -200,17 +200,14 @@ out:
 static int config_write(const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0, length;
-    unsigned char random[STORE_ID_BYTES];
-    char id[2 * STORE_ID_BYTES + 1], text[sizeof CONFIG_TEXT + sizeof id + 16];
+    uint64_t high, low;
+    char id[STORE_ID_SIZE], text[sizeof CONFIG_TEXT + sizeof id + 16];
     file_tmp tmp = {.fd = -1};
     file_commit_plan plan = {0};
 
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        rc = error_errno(err, errno, "random number");
-        goto out;
-    }
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(id + 2 * i, 3, "%02x", random[i]);
+    TRY(random_u64(&high, err));
+    TRY(random_u64(&low, err));
+    snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, high, low);
     length = snprintf(text, sizeof text, CONFIG_TEXT, STORE_VERSION, id);
     TRY(file_tmp_open(&tmp, store->tmp_dir, CONFIG_NAME, err));
     TRY(file_tmp_write(&tmp, text, (size_t)length, err));

@@ -93,6 +93,9 @@ size_t prune_guard_writers(const prune_guard *guard);             /* live intent
 int prune_guard_check(const prune_guard *guard, ckpt_error *err); /* is the lease still ours? CKPT_EBUSY */
 void prune_guard_close(prune_guard *guard);
 
+/* list.c: what callers see of a snapshot, whose strings it borrows; without tags. */
+void info_fill(ckpt_info *out, const snapshot *s);
+
 /* sweep.c: removes temporary files of processes of this machine that are gone, when they are at least `age_s` old. With
  * `dry_run` it only counts. *bytes may be NULL. */
 #define SWEEP_AGE_SAVE_S (24 * 60 * 60) /* while writers on other machines may be at work */

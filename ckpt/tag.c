@@ -1,5 +1,6 @@
 #include "store_internal.h"
 
+#include "array.h"
 #include "fail.h"
 #include "lease.h"
 #include "text.h"
@@ -83,13 +84,9 @@ static int tag_add(void *payload, const char *name, ckpt_error *err)
     if (tag_check(name, NULL))
         return 0; /* not a name that we write: leave it alone */
     FAIL_IF(list->count == TAG_COUNT_MAX, err, CKPT_EDATA, "more than %d tags", TAG_COUNT_MAX);
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 16;
-        tag_row *const grown = realloc(list->rows, capacity * sizeof *grown);
-        FAIL_IF_NULL(grown, err);
-        list->rows = grown;
-        list->capacity = capacity;
-    }
+    tag_row *const grown = array_room(list->rows, &list->capacity, list->count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    list->rows = grown;
     rc = tag_read(&id, list->store, name, err);
     if (rc == CKPT_ENOTFOUND || rc == CKPT_EDATA || rc == CKPT_EUSAGE) {
         /* Removed since it was listed, or nothing that a tag may be; verify names the damaged ones. */
