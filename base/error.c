@@ -162,6 +162,11 @@ int error_memory(ckpt_error *err)
     return error_fill(err, CKPT_ENOMEM, ENOMEM, "out of memory");
 }
 
+int error_clear(ckpt_error *err)
+{
+    return error_fill(err, CKPT_OK, 0, "");
+}
+
 void error_prefix(ckpt_error *err, const char *format, ...)
 {
     if (!err)

@@ -55,6 +55,9 @@ void error_prefix(ckpt_error *err, const char *format, ...) __attribute__((forma
 
 /* Sets the hint unless a lower layer has given one already. */
 void error_hint(ckpt_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void error_where(ckpt_error *err, const char *path);
+void error_where(ckpt_error *err, const char *path); /* the end of a long path is kept */
+
+/* Forgets an error that turned out to be none ("no such file" when that is fine); returns 0. */
+int error_clear(ckpt_error *err);
 
 #endif

@@ -67,19 +67,21 @@ int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err);
 /* Asks the kernel to begin writing what stands from offset `from` on (file_flush.c); does not wait, cannot fail. */
 void file_tmp_flush_hint(const file_tmp *tmp, uint64_t from);
+/* fsyncs and closes, so that many files can wait for their commit without holding a descriptor each. */
+int file_tmp_seal(file_tmp *tmp, ckpt_error *err);
 /* Closes and unlinks what was not committed; safe on a zeroed or committed one. */
 void file_tmp_discard(file_tmp *tmp);
 
 /* Several files that become visible in the order in which they were added. */
-#define FILE_COMMIT_MAX 4096
+#define FILE_COMMIT_MAX (1 << 20)
 typedef struct file_commit_plan {
     struct file_commit_item *items;
     size_t count;
     bool sync_unsupported; /* set by file_commit: a folder could not be fsynced (some FUSE) */
 } file_commit_plan;
 
-/* Takes the open temporary file over (tmp becomes empty; on an error it stays the caller's) and keeps its descriptor
- * open until file_commit. `name` is the final path. With `replace` an existing file is replaced; without, an existing
+/* Takes the open or sealed temporary file over (tmp becomes empty; on an error it stays the caller's) and keeps its
+ * descriptor open until file_commit. `name` is the final path. With `replace` an existing file is replaced; without, an existing
  * file of that name is kept and the temporary one dropped (content-named files). */
 int file_commit_add(file_commit_plan *plan, file_tmp *tmp, const char *name, bool replace, ckpt_error *err);
 /* For each item in order: fsync, close, rename; then fsync of its folder before the next item, and of the temporary
@@ -90,6 +92,10 @@ void file_commit_discard(file_commit_plan *plan);
 
 /* The simple case: small data under one name, durable when it returns. The mode of a file that was there is kept. */
 int file_replace(const char *name, const char *tmp_dir, const void *data, size_t size, ckpt_error *err);
+
+/* Moves a file away from its name, to "<path>.<random>.tmp", which is written to `aside`. Of several processes that try
+ * this at the same time one has it; the others get CKPT_ENOTFOUND. */
+int file_move_aside(char aside[FILE_PATH_MAX], const char *path, ckpt_error *err);
 
 /* Removes a file and fsyncs its folder; a missing file is no error. */
 int file_remove(const char *path, ckpt_error *err);

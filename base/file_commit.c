@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define TMP_TRIES    16
 
 struct file_commit_item {
-    int fd; /* -1: closed */
+    int fd; /* -1: closed, and durable */
     bool replace;
     char *tmp; /* NULL: renamed or removed */
     char *name;
@@ -32,8 +33,8 @@ int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *
     *tmp = (file_tmp){.fd = -1};
     for (int tries = 0; tmp->fd < 0; tries++) {
         TRY(random_u64(&random, err));
-        snprintf(name, sizeof name, "%.*s.%ld.%016llx.tmp", (int)utf8_cut(stem, strlen(stem), TMP_STEM_MAX), stem,
-                 (long)getpid(), (unsigned long long)random);
+        snprintf(name, sizeof name, "%.*s.%ld.%016" PRIx64 ".tmp", (int)utf8_cut(stem, strlen(stem), TMP_STEM_MAX),
+                 stem, (long)getpid(), random);
         TRY(path_join(tmp->path, dir, name, err));
         /* O_EXCL and O_NOFOLLOW: in a shared folder nobody may lead us elsewhere. 0666: who may read a store or a
          * restored file is for the umask to say. */
@@ -126,6 +127,28 @@ out:
     return rc;
 }
 
+static int sync_and_close(int *fd, bool *sync_unsupported, const char *path, ckpt_error *err)
+{
+    int rc = 0;
+    const int closing = *fd;
+
+    TRY(file_sync(closing, sync_unsupported, path, err));
+    *fd = -1;
+    if (close(closing) && errno != EINTR) { /* network file systems report here what they could not store */
+        rc = error_errno(err, errno, "close %s", path);
+        goto out;
+    }
+out:
+    return rc;
+}
+
+int file_tmp_seal(file_tmp *tmp, ckpt_error *err)
+{
+    bool ignored = false; /* of files only, where it has no meaning */
+
+    return sync_and_close(&tmp->fd, &ignored, tmp->path, err);
+}
+
 static int item_commit(struct file_commit_item *item, bool *sync_unsupported, ckpt_error *err)
 {
     int rc = 0;
@@ -133,14 +156,8 @@ static int item_commit(struct file_commit_item *item, bool *sync_unsupported, ck
 
     TRY(path_parent(dir, item->name, err));
     TRY(path_parent(tmp_dir, item->tmp, err));
-    TRY(file_sync(item->fd, sync_unsupported, item->name, err));
-
-    const int fd = item->fd;
-    item->fd = -1;
-    if (close(fd) && errno != EINTR) { /* network file systems report here what they could not store */
-        rc = error_errno(err, errno, "close %s", item->name);
-        goto out;
-    }
+    if (item->fd >= 0)
+        TRY(sync_and_close(&item->fd, sync_unsupported, item->name, err));
     TRY(item_rename(item, err));
     free(item->tmp);
     item->tmp = NULL;
@@ -208,6 +225,23 @@ int file_replace(const char *name, const char *tmp_dir, const void *data, size_t
 out:
     file_commit_discard(&plan);
     file_tmp_discard(&tmp);
+    return rc;
+}
+
+int file_move_aside(char aside[FILE_PATH_MAX], const char *path, ckpt_error *err)
+{
+    int rc = 0, failed;
+    uint64_t random;
+
+    TRY(random_u64(&random, err));
+    const int size = snprintf(aside, FILE_PATH_MAX, "%s.%016" PRIx64 ".tmp", path, random);
+    FAIL_IF(size < 0 || size >= FILE_PATH_MAX, err, CKPT_EUSAGE, "%s: path is too long", path);
+    do
+        failed = rename(path, aside) ? errno : 0;
+    while (failed == EINTR);
+    if (failed)
+        rc = error_errno(err, failed, "move %s aside", path);
+out:
     return rc;
 }
 

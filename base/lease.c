@@ -4,7 +4,6 @@
 #include "fail.h"
 #include "file.h"
 #include "lease_record.h"
-#include "random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,14 +129,11 @@ static int lease_look(lease_status *status, bool *sure, lease_record *record, co
     *status = LEASE_FREE;
     *sure = true;
     rc = file_open(&fd, NULL, path, err);
-    if (rc == CKPT_ENOTFOUND) {
-        rc = 0;
-        if (err)
-            *err = (ckpt_error){0};
+    if (rc) {
+        if (rc == CKPT_ENOTFOUND)
+            rc = error_clear(err);
         goto out;
     }
-    if (rc)
-        goto out;
     TRY(lease_record_read(record, fd, path, err));
     const lock_answer lock = use_locks && filesystem_is_local(fd) ? lock_call(fd, F_OFD_GETLK) : LOCK_UNSUPPORTED;
     *status = lock == LOCK_FREE && record_needs_lock(record) ? LEASE_STALE : LEASE_HELD;
@@ -331,16 +327,13 @@ out:
 static int lease_break(const char *path, const lease_record *dead, ckpt_error *err)
 {
     int rc = 0, fd = -1;
-    uint64_t random;
     char aside[FILE_PATH_MAX];
     lease_record moved;
 
-    TRY(random_u64(&random, err));
-    const int size = snprintf(aside, sizeof aside, "%s.%016" PRIx64 ".tmp", path, random);
-    FAIL_IF(size < 0 || (size_t)size >= sizeof aside, err, CKPT_EUSAGE, "%s: path is too long", path);
-    if (rename(path, aside)) {
-        if (errno != ENOENT)
-            rc = error_errno(err, errno, "take over %s", path);
+    rc = file_move_aside(aside, path, err);
+    if (rc) {
+        if (rc == CKPT_ENOTFOUND) /* another one did it */
+            rc = error_clear(err);
         goto out;
     }
     const bool read = file_open(&fd, NULL, aside, NULL) == 0 && lease_record_read(&moved, fd, aside, NULL) == 0;
