@@ -10,11 +10,14 @@ enum {
     SEARCH_BYTES = 32 << 10, /* of the one sample that candidates compete on */
     ROTATE_MAX = 7,          /* by 8 bits, planes only change places */
     LEVEL_BYTES = 3,         /* of zstd on bytes */
+    LEVEL_SLOW = 9,
 };
 
 /* By how much a candidate must be smaller to be taken, in 1/1000: a reference makes restoring slower and its loss a
  * loss of this tensor too; searches for repeats take time. */
-enum { GAIN_ANY = 0, GAIN_LATER_REFERENCE = 5, GAIN_REFERENCE = 10, GAIN_LEVEL = 20 };
+enum { GAIN_ANY = 0, GAIN_LATER_REFERENCE = 5, GAIN_REFERENCE = 10, GAIN_LEVEL = 20, GAIN_CLEAR = 50 };
+
+#define COST_UNKNOWN (SIZE_MAX / 1000)
 
 typedef struct candidate {
     codec_plan plan;
@@ -98,21 +101,18 @@ out:
     return rc;
 }
 
+/* Do repeats further apart pay? The slow level is for bytes of unknown meaning, which are seldom many. */
 static int compete_levels(candidate *best, const contest *t)
 {
-    static const int PLANE_LEVELS[] = {1, 3}, BYTE_LEVELS[] = {9};
+    static const int LEVELS[] = {1, 3, LEVEL_SLOW};
     int rc = 0;
     codec_plan plan = best->plan;
-    const bool planes = has_planes(plan.mode),
-               bytes = !planes && plan.mode != CODEC_STORED && plan.dtype == CKPT_OPAQUE;
-    const int *levels = planes ? PLANE_LEVELS : BYTE_LEVELS;
-    const size_t count = planes  ? sizeof PLANE_LEVELS / sizeof *PLANE_LEVELS
-                         : bytes ? sizeof BYTE_LEVELS / sizeof *BYTE_LEVELS
-                                 : 0;
 
-    for (size_t i = 0; i < count; i++) {
-        plan.level = levels[i];
-        TRY(compete(best, t, &plan, best->reference, GAIN_LEVEL));
+    for (size_t i = 0; plan.mode != CODEC_STORED && i < sizeof LEVELS / sizeof *LEVELS; i++) {
+        if (LEVELS[i] <= plan.level || (LEVELS[i] == LEVEL_SLOW && plan.dtype != CKPT_OPAQUE))
+            continue;
+        plan.level = LEVELS[i];
+        TRY(compete(best, t, &plan, best->reference, LEVELS[i] == LEVEL_SLOW ? GAIN_CLEAR : GAIN_LEVEL));
     }
 out:
     return rc;
@@ -236,7 +236,7 @@ int codec_plan_choose(codec_plan *plan, int *reference, double *estimate, codec 
 {
     int rc = 0;
     candidate alone, delta;
-    size_t size = 0, cost_alone = 0, cost_delta = SIZE_MAX / 1000;
+    size_t size = 0, cost_alone = COST_UNKNOWN, cost_delta = COST_UNKNOWN;
 
     FAIL_IF(sample_count < 1 || sample_count > CODEC_SAMPLES_MAX || reference_count > CODEC_REFERENCES_MAX, err,
             CKPT_EUSAGE, "%zu samples with %u references", sample_count, reference_count);
@@ -259,8 +259,10 @@ int codec_plan_choose(codec_plan *plan, int *reference, double *estimate, codec 
         .c = c, .sample = middle, .size = middle->size < SEARCH_BYTES ? middle->size : SEARCH_BYTES, .err = err};
     TRY(compete_without_reference(&alone, &t, dtype));
     TRY(compete_with_reference(&delta, &t, dtype, reference_count));
-    TRY(total_cost(&cost_alone, c, &alone, samples, sample_count, err));
-    if (delta.reference >= 0)
+    /* The second look is only for what the first did not decide. */
+    if (!is_smaller(delta.cost, alone.cost, GAIN_CLEAR))
+        TRY(total_cost(&cost_alone, c, &alone, samples, sample_count, err));
+    if (is_smaller(delta.cost, alone.cost, GAIN_ANY))
         TRY(total_cost(&cost_delta, c, &delta, samples, sample_count, err));
 
     const bool with_reference = is_smaller(cost_delta, cost_alone, GAIN_REFERENCE);

@@ -26,11 +26,10 @@ static size_t configure(ZSTD_CCtx *compressor, int level, size_t size, const voi
     size_t result = ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
     result = set(result, compressor, ZSTD_c_contentSizeFlag, 0);
     if (level <= ZSTD_FRAME_LEVEL_ENTROPY) {
-        /* Only repeats of 7 bytes are looked for, in a table so small that it hardly finds chance ones. A target length
-         * of 0 matters: above it the fast strategy leaves literals without Huffman coding. */
+        /* Only repeats of 7 bytes are looked for, in a table so small that it hardly finds chance ones. Negative levels
+         * would not do: they leave literals without Huffman coding. */
         result = set(result, compressor, ZSTD_c_compressionLevel, 1);
         result = set(result, compressor, ZSTD_c_strategy, ZSTD_fast);
-        result = set(result, compressor, ZSTD_c_targetLength, 0);
         result = set(result, compressor, ZSTD_c_minMatch, 7);
         result = set(result, compressor, ZSTD_c_hashLog, 6);
     } else {
