@@ -79,18 +79,33 @@ char *visible_text(size_t *columns, const char *text, size_t size)
     return out;
 }
 
+/* Adds the columns of the character at `at` and returns its length. */
+static size_t visible_step(size_t *columns, const char *at, size_t size)
+{
+    uint32_t code;
+    size_t length = utf8_next(&code, at, size);
+    *columns += length ? utf8_columns(code) : 1;
+    return length ? length : 1;
+}
+
+size_t visible_columns(const char *visible, size_t size)
+{
+    size_t columns = 0;
+    for (size_t at = 0; at < size;)
+        at += visible_step(&columns, visible + at, size - at);
+    return columns;
+}
+
 size_t visible_cut(const char *visible, size_t columns)
 {
     size_t size = strlen(visible);
     size_t at = 0;
     size_t used = 0;
     while (at < size) {
-        uint32_t code;
-        size_t length = utf8_next(&code, visible + at, size - at);
-        used += length ? utf8_columns(code) : 1;
+        size_t length = visible_step(&used, visible + at, size - at);
         if (used > columns)
             break;
-        at += length ? length : 1;
+        at += length;
     }
     return at;
 }

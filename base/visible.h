@@ -10,6 +10,9 @@
  * read by people, not parsed. *columns (may be NULL) is its width on a terminal. */
 char *visible_text(size_t *columns, const char *text, size_t size);
 
+/* How many columns of a terminal the first `size` bytes of visible text take. */
+size_t visible_columns(const char *visible, size_t size);
+
 /* The length in bytes of the longest start of visible text that takes at most `columns` columns. */
 size_t visible_cut(const char *visible, size_t columns);
 
