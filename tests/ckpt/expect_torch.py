@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Writes what PyTorch, NumPy and a reader of safetensors see in the golden inputs.
+
+expect_torch.py GOLDEN_DIR     needs torch and numpy; writes GOLDEN_DIR/expected/FOLDER/FILE.txt, one line a tensor:
+
+    name TAB dtype TAB shape TAB strides TAB SHA-256 of the elements in row-major order
+
+Files that ckpt keeps as opaque bytes have no expectation. The loaders execute what pickles say: run this only on the
+golden inputs.
+"""
+import ctypes
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy
+import torch
+
+TORCH_DTYPES = {
+    torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32",
+    torch.int64: "i64", torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+    torch.complex64: "c64", torch.complex128: "c128",
+}
+SAFETENSORS_WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8}
+ALONE = "tensor"
+
+
+def line(name, dtype, shape, strides, data):
+    numbers = [",".join(map(str, values)) or "-" for values in (shape, strides)]
+    return "\t".join([name, dtype, *numbers, hashlib.sha256(data).hexdigest()]) + "\n"
+
+
+def torch_tensors(value, path):
+    """Pairs of name and tensor in the order of the containers."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_quantized:
+            return
+        if value.numel() * value.element_size() > value.storage().nbytes():
+            return  # expanded: more elements than bytes
+        yield ".".join(path) or ALONE, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(key, (str, int)):
+                yield from torch_tensors(item, path + [str(key)])
+    elif type(value) in (list, tuple):
+        for index, item in enumerate(value):
+            yield from torch_tensors(item, path + [str(index)])
+    elif isinstance(value, torch.nn.Module):
+        yield from torch_tensors(value.__dict__, path)
+
+
+def expect_torch(path):
+    for name, tensor in torch_tensors(torch.load(path, map_location="cpu"), []):
+        dense = tensor.detach().contiguous()
+        data = ctypes.string_at(dense.data_ptr(), dense.numel() * dense.element_size()) if dense.numel() else b""
+        yield line(name, TORCH_DTYPES[tensor.dtype], tensor.shape, tensor.stride(), data)
+
+
+def expect_safetensors(path):
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        shape = entry["shape"]
+        strides = [int(numpy.prod(shape[i + 1:], dtype=numpy.int64)) for i in range(len(shape))]
+        begin, end = entry["data_offsets"]
+        assert end - begin == SAFETENSORS_WIDTHS[entry["dtype"]] * int(numpy.prod(shape, dtype=numpy.int64))
+        yield line(name, entry["dtype"].lower(), shape, strides, data[8 + size + begin:8 + size + end])
+
+
+def numpy_line(name, array):
+    kinds = {"b": "bool"}
+    dtype = kinds.get(array.dtype.kind, f"{array.dtype.kind}{array.dtype.itemsize * 8}")
+    strides = [stride // array.itemsize for stride in array.strides]
+    return line(name, dtype, array.shape, strides, array.tobytes())
+
+
+def expect_npy(path):
+    yield numpy_line(ALONE, numpy.load(path))
+
+
+def expect_npz(path):
+    with numpy.load(path, allow_pickle=True) as archive:
+        for name in archive.files:
+            if archive[name].dtype.kind != "O":
+                yield numpy_line(name, archive[name])
+
+
+READERS = {".pt": expect_torch, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
+# What ckpt refuses, by design: the legacy format and TorchScript, packed members, and what are no plain numbers.
+OPAQUE = {"script.pt", "compressed.npz", "object.npy", "record.npy", "big_endian.npy"}
+
+
+def is_opaque(path):
+    return path.name in OPAQUE or (path.suffix == ".pt" and path.read_bytes()[:2] != b"PK")
+
+
+def main():
+    golden = Path(sys.argv[1])
+    for path in sorted(p for folder in ("torch", "trajectory-tiny", "cases") for p in (golden / folder).iterdir()):
+        if path.suffix not in READERS or is_opaque(path):
+            continue
+        target = golden / "expected" / path.parent.name / (path.name + ".txt")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(READERS[path.suffix](path)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

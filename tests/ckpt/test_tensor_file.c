@@ -1,0 +1,293 @@
+/* Tensor files as a whole: what other programs see in the golden inputs is what we see. */
+#include "tensor_input.h"
+
+#include "hash.h"
+
+#include <stdio.h>
+
+/* ---- Describing a file as tests/ckpt/expect_torch.py does ------------------------------------------------------- */
+
+static void add_numbers(input *out, unsigned count, const uint64_t *numbers)
+{
+    char text[32];
+    for (unsigned i = 0; i < count; i++) {
+        const int size = snprintf(text, sizeof text, "%s%llu", i ? "," : "", (unsigned long long)numbers[i]);
+        input_add(out, text, (size_t)size);
+    }
+    if (count == 0)
+        INPUT_ADD_LITERAL(out, "-");
+}
+
+/* The elements in row-major order of the shape. */
+static input elements_gather(const tensor_view *view, const input *in)
+{
+    input out = {0};
+    const size_t width = ckpt_dtype_size(view->dtype);
+    uint64_t index[CKPT_RANK_MAX] = {0}, bytes;
+
+    assert_true(tensor_view_bytes(&bytes, view));
+    while (out.size < bytes) {
+        uint64_t at = 0;
+        for (unsigned i = 0; i < view->rank; i++)
+            at += index[i] * (uint64_t)view->stride[i];
+        input_add(&out, in->data + view->offset + at * width, width);
+        for (unsigned i = view->rank; i-- > 0 && ++index[i] == view->shape[i];)
+            index[i] = 0;
+    }
+    return out;
+}
+
+static void describe_view(input *out, const tensor_view *view, const input *in)
+{
+    sha256 hash;
+    char hex[SHA256_HEX_SIZE];
+    uint64_t strides[CKPT_RANK_MAX];
+    input elements = elements_gather(view, in);
+
+    for (unsigned i = 0; i < view->rank; i++)
+        strides[i] = (uint64_t)view->stride[i];
+    sha256_of(&hash, elements.data, elements.size);
+    sha256_hex(hex, &hash);
+    input_add(out, view->name, strlen(view->name));
+    INPUT_ADD_LITERAL(out, "\t");
+    input_add(out, ckpt_dtype_name(view->dtype), strlen(ckpt_dtype_name(view->dtype)));
+    INPUT_ADD_LITERAL(out, "\t");
+    add_numbers(out, view->rank, view->shape);
+    INPUT_ADD_LITERAL(out, "\t");
+    add_numbers(out, view->rank, strides);
+    INPUT_ADD_LITERAL(out, "\t");
+    input_add(out, hex, strlen(hex));
+    INPUT_ADD_LITERAL(out, "\n");
+    input_free(&elements);
+}
+
+static void assert_reads_as_expected(const char *name, const char *format)
+{
+    char expected_name[FILE_PATH_MAX], why[256];
+    tensor_file file;
+    input in = input_golden(name), described = {0};
+
+    snprintf(expected_name, sizeof expected_name, "expected/%s.txt", name);
+    input expected = input_golden(expected_name);
+    input_read(&file, why, in.data, in.size);
+    assert_string_equal(why, "");
+    assert_string_equal(file.format, format);
+    for (size_t i = 0; i < file.count; i++)
+        describe_view(&described, &file.tensors[i], &in);
+    input_add(&described, "", 1);
+    assert_string_equal(described.data, expected.data);
+
+    tensor_file_clear(&file);
+    input_free(&described);
+    input_free(&expected);
+    input_free(&in);
+}
+
+static void torch_files_read_as_pytorch_reads_them(void **state)
+{
+    static const char *const NAMES[] = {
+        "torch/bfloat16.pt",
+        "torch/checkpoint.pt",
+        "torch/float16.pt",
+        "torch/int64.pt",
+        "torch/large_shape.pt",
+        "torch/mixed_types.pt",
+        "torch/mnist.pt",
+        "torch/nested_dict.pt",
+        "torch/noncontiguous_tensor.zip.pt",
+        "torch/special_values.pt",
+        "torch/tensors.zip.pt",
+        "trajectory-tiny/adamw_bf16_step_30.pt",
+        "trajectory-tiny/adamw_bf16_step_40.pt",
+        "trajectory-tiny/checkpoint_epoch_1.pt",
+        "trajectory-tiny/checkpoint_epoch_2.pt",
+        "trajectory-tiny/checkpoint_epoch_3.pt",
+        "cases/adam.pt",
+        "cases/module.pt",
+        "cases/nesting.pt",
+        "cases/nesting_protocol_4.pt",
+        "cases/special_tensors.pt",
+        "cases/views.pt",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        assert_reads_as_expected(NAMES[i], "torch");
+}
+
+static void safetensors_files_read_as_another_reader_reads_them(void **state)
+{
+    (void)state;
+    assert_reads_as_expected("torch/mnist.safetensors", "safetensors");
+    assert_reads_as_expected("trajectory-tiny/model_epoch_1.safetensors", "safetensors");
+    assert_reads_as_expected("trajectory-tiny/model_epoch_2.safetensors", "safetensors");
+    assert_reads_as_expected("trajectory-tiny/model_epoch_3.safetensors", "safetensors");
+}
+
+static void numpy_files_read_as_numpy_reads_them(void **state)
+{
+    (void)state;
+    assert_reads_as_expected("cases/matrix.npy", "npy");
+    assert_reads_as_expected("cases/fortran.npy", "npy");
+    assert_reads_as_expected("cases/scalar.npy", "npy");
+    assert_reads_as_expected("cases/mixed.npz", "npz");
+    assert_reads_as_expected("torch/test.npz", "npz");
+}
+
+/* ---- What is no tensor file ------------------------------------------------------------------------------------- */
+
+static void assert_opaque_without_reason(const void *data, size_t size)
+{
+    tensor_file file;
+    char why[256] = "old";
+    input_read(&file, why, data, size);
+    assert_string_equal(file.format, "opaque");
+    assert_string_equal(why, "");
+    tensor_file_clear(&file);
+}
+
+static void files_of_no_known_format_are_opaque_without_a_reason(void **state)
+{
+    zip_build zip = {0};
+    (void)state;
+
+    assert_opaque_without_reason("", 0);
+    assert_opaque_without_reason("x", 1);
+    assert_opaque_without_reason("a text of some length, {with} braces", 36);
+    zip_add(&zip, "word/document.xml", "<w/>", 4, 0, 0);
+    input archive = zip_finish(&zip);
+    assert_opaque_without_reason(archive.data, archive.size);
+    input_free(&archive);
+}
+
+static void legacy_pytorch_files_are_refused_by_that_name(void **state)
+{
+    (void)state;
+    input in = input_golden("torch/tensors.legacy.pt");
+    assert_refused(in.data, in.size, "legacy PyTorch format");
+    input_free(&in);
+}
+
+/* The first bytes can be read, all else fails. */
+static int read_failing(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    if (offset == 0) {
+        memcpy(dst, source->data, size);
+        return 0;
+    }
+    snprintf(err->message, sizeof err->message, "%s: device is gone", source->path);
+    err->code = CKPT_EIO;
+    return err->code;
+}
+
+static void a_failing_device_is_an_error_and_not_a_refusal(void **state)
+{
+    tensor_file file;
+    char why[256];
+    ckpt_error err = {0};
+    (void)state;
+    input in = input_golden("torch/mnist.safetensors");
+    const byte_source source = {.size = in.size, .read = read_failing, .path = "input", .data = in.data};
+    assert_int_equal(tensor_file_read(&file, why, &source, &err), CKPT_EIO);
+    assert_string_equal(err.message, "input: device is gone");
+    assert_int_equal(file.count, 0);
+    input_free(&in);
+}
+
+/* ---- Views ------------------------------------------------------------------------------------------------------ */
+
+static tensor_view view_of(const char *name, ckpt_dtype dtype, uint64_t rows, uint64_t columns)
+{
+    return (tensor_view){.name = strdup(name), .dtype = dtype, .rank = 2, .shape = {rows, columns}};
+}
+
+static void row_major_fills_strides_span_and_contiguity(void **state)
+{
+    tensor_view view = {.dtype = CKPT_F64, .rank = 3, .shape = {2, 3, 4}};
+    (void)state;
+    assert_int_equal(tensor_view_row_major(&view, NULL), 0);
+    assert_int_equal(view.stride[0], 12);
+    assert_int_equal(view.stride[1], 4);
+    assert_int_equal(view.stride[2], 1);
+    assert_int_equal(view.span_bytes, 192);
+    assert_true(view.contiguous);
+}
+
+static void a_shape_that_overflows_is_refused(void **state)
+{
+    tensor_view view = {.dtype = CKPT_F32, .rank = 2, .shape = {UINT64_C(1) << 40, UINT64_C(1) << 40}};
+    (void)state;
+    assert_int_equal(tensor_view_row_major(&view, NULL), CKPT_EFORMAT);
+    view = (tensor_view){.dtype = CKPT_F32, .rank = 1, .shape = {UINT64_C(1) << 62}};
+    assert_int_equal(tensor_view_row_major(&view, NULL), CKPT_EFORMAT);
+}
+
+static void a_stride_that_overflows_or_is_negative_is_refused(void **state)
+{
+    tensor_view view = {.dtype = CKPT_U8, .rank = 1, .shape = {3}, .stride = {INT64_MAX}};
+    (void)state;
+    view.dtype = CKPT_F32;
+    assert_int_equal(tensor_view_measure(&view, NULL), CKPT_EFORMAT);
+    view.stride[0] = -1;
+    assert_int_equal(tensor_view_measure(&view, NULL), CKPT_EFORMAT);
+}
+
+static void a_view_outside_of_the_file_is_refused(void **state)
+{
+    tensor_file file = {0};
+    tensor_view view = view_of("a", CKPT_U8, 2, 5);
+    (void)state;
+    assert_int_equal(tensor_view_row_major(&view, NULL), 0);
+    view.offset = 91;
+    assert_int_equal(tensor_file_add(&file, &view, 100, NULL), CKPT_EFORMAT);
+    assert_null(view.name);
+    view.name = strdup("a");
+    view.offset = 90;
+    assert_int_equal(tensor_file_add(&file, &view, 100, NULL), 0);
+    assert_int_equal(file.count, 1);
+    tensor_file_clear(&file);
+}
+
+static void a_view_with_more_elements_than_the_file_is_refused(void **state)
+{
+    tensor_file file = {0};
+    tensor_view view = view_of("a", CKPT_U8, 101, 1);
+    (void)state;
+    view.stride[0] = view.stride[1] = 0;
+    assert_int_equal(tensor_view_measure(&view, NULL), 0);
+    assert_int_equal(view.span_bytes, 1);
+    assert_int_equal(tensor_file_add(&file, &view, 100, NULL), CKPT_EFORMAT);
+    tensor_file_clear(&file);
+}
+
+static void a_name_that_is_not_text_is_refused(void **state)
+{
+    static const char *const NAMES[] = {"",         "a\nb",         "a\x1b[31m", "\xff",
+                                        "\xc0\x80", "\xed\xa0\x80", "\xc2\x85",  "cut \xe4\xb8"};
+    tensor_file file = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        tensor_view view = view_of(NAMES[i], CKPT_U8, 1, 1);
+        assert_int_equal(tensor_view_row_major(&view, NULL), 0);
+        assert_int_equal(tensor_file_add(&file, &view, 100, NULL), CKPT_EFORMAT);
+    }
+    tensor_file_clear(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torch_files_read_as_pytorch_reads_them),
+        cmocka_unit_test(safetensors_files_read_as_another_reader_reads_them),
+        cmocka_unit_test(numpy_files_read_as_numpy_reads_them),
+        cmocka_unit_test(files_of_no_known_format_are_opaque_without_a_reason),
+        cmocka_unit_test(legacy_pytorch_files_are_refused_by_that_name),
+        cmocka_unit_test(a_failing_device_is_an_error_and_not_a_refusal),
+        cmocka_unit_test(row_major_fills_strides_span_and_contiguity),
+        cmocka_unit_test(a_shape_that_overflows_is_refused),
+        cmocka_unit_test(a_stride_that_overflows_or_is_negative_is_refused),
+        cmocka_unit_test(a_view_outside_of_the_file_is_refused),
+        cmocka_unit_test(a_view_with_more_elements_than_the_file_is_refused),
+        cmocka_unit_test(a_name_that_is_not_text_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
