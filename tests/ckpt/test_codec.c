@@ -1,6 +1,6 @@
 #include "codec_internal.h"
+#include "weights.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -30,51 +30,6 @@ static int teardown(void **state)
     (void)state;
     codec_free(c);
     return 0;
-}
-
-/* ---- Inputs ---- */
-
-static uint64_t next(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
-static void fill_noise(void *dst, size_t size, uint64_t seed)
-{
-    unsigned char *out = dst;
-    for (size_t i = 0; i < size; i++)
-        out[i] = (unsigned char)(next(&seed) >> 24);
-}
-
-/* About normal, as weights are: the sum of four uniform numbers. */
-static float weight(uint64_t *seed)
-{
-    float sum = 0;
-    for (unsigned i = 0; i < 4; i++)
-        sum += (float)(int32_t)(next(seed) >> 32) / 2147483648.0f;
-    return sum * 0.05f;
-}
-
-static void fill_weights(void *dst, size_t size, uint64_t seed)
-{
-    for (size_t i = 0; i + 4 <= size; i += 4) {
-        const float x = weight(&seed);
-        memcpy((unsigned char *)dst + i, &x, 4);
-    }
-}
-
-/* The same weights some training steps later. */
-static void fill_trained(void *dst, const void *weights, size_t size, float change, uint64_t seed)
-{
-    for (size_t i = 0; i + 4 <= size; i += 4) {
-        float x = 0;
-        memcpy(&x, (const unsigned char *)weights + i, 4);
-        x += change * weight(&seed);
-        memcpy((unsigned char *)dst + i, &x, 4);
-    }
 }
 
 static codec_plan plan_for(codec_mode mode, ckpt_dtype dtype, int level)
@@ -209,6 +164,17 @@ static void a_chunk_equal_to_its_reference_takes_one_byte(void **state)
     memcpy(reference, data, 100000);
     assert_int_equal(assert_round_trip(&plan, data, 100000, reference), 1);
     assert_int_equal(coded[0], CODEC_COPY);
+}
+
+static void patches_reach_from_the_end_of_a_full_chunk_to_the_start_of_its_reference(void **state)
+{
+    const codec_plan plan = plan_for(CODEC_PATCH, CKPT_OPAQUE, 9);
+    (void)state;
+    fill_noise(reference, sizeof reference, 27);
+    fill_noise(data, sizeof data, 28);
+    memcpy(data + CODEC_CHUNK_BYTES - 200000, reference, 200000);
+    assert_true(assert_round_trip(&plan, data, CODEC_CHUNK_BYTES, reference) < CODEC_CHUNK_BYTES - 199000);
+    assert_int_equal(coded[0], CODEC_PATCH);
 }
 
 static void scalar_and_avx2_give_the_same_bytes(void **state)
@@ -384,192 +350,6 @@ static void a_chunk_that_is_too_large_is_refused(void **state)
     assert_int_equal(decode("\1\0", 2, CODEC_CHUNK_BYTES + 1, NULL), CKPT_EDATA);
 }
 
-/* ---- Choosing ---- */
-
-typedef struct choice {
-    codec_plan plan;
-    int reference;
-    double estimate;
-} choice;
-
-static choice choose(ckpt_dtype dtype, size_t size, const void *first, const void *second)
-{
-    choice chosen = {.reference = -2};
-    codec_sample samples[2];
-    ckpt_error err = {0};
-
-    for (size_t i = 0; i < 2; i++)
-        samples[i] = (codec_sample){.size = size / 2,
-                                    .data = data + i * (size / 2),
-                                    .reference = {first ? (const unsigned char *)first + i * (size / 2) : NULL,
-                                                  second ? (const unsigned char *)second + i * (size / 2) : NULL}};
-    if (codec_plan_choose(&chosen.plan, &chosen.reference, &chosen.estimate, c, dtype, samples, 2,
-                          second  ? 2
-                          : first ? 1
-                                  : 0,
-                          &err))
-        fail_msg("%s", err.message);
-    return chosen;
-}
-
-static void trained_weights_are_coded_as_differences_to_the_nearest_reference(void **state)
-{
-    (void)state;
-    fill_weights(other, 65536, 16);
-    fill_trained(reference, other, 65536, 0.3f, 17);
-    fill_trained(data, reference, 65536, 0.003f, 18);
-    const choice chosen = choose(CKPT_F32, 65536, other, reference);
-    assert_int_equal(chosen.plan.mode, CODEC_SUB);
-    assert_int_equal(chosen.reference, 1);
-    assert_true(chosen.estimate > 0.3 && chosen.estimate < 0.65);
-}
-
-static void an_unrelated_reference_is_not_taken(void **state)
-{
-    (void)state;
-    fill_weights(reference, 65536, 19);
-    fill_weights(data, 65536, 20);
-    const choice chosen = choose(CKPT_F32, 65536, reference, NULL);
-    assert_int_equal(chosen.plan.mode, CODEC_PLANES);
-    assert_int_equal(chosen.reference, -1);
-    assert_true(chosen.estimate > 0.8 && chosen.estimate < 0.9);
-}
-
-static void of_two_equal_references_the_first_is_taken(void **state)
-{
-    (void)state;
-    fill_weights(reference, 65536, 19);
-    fill_trained(data, reference, 65536, 0.01f, 20);
-    assert_int_equal(choose(CKPT_F32, 65536, reference, reference).reference, 0);
-}
-
-static void noise_is_stored(void **state)
-{
-    (void)state;
-    fill_noise(data, 65536, 21);
-    fill_noise(reference, 65536, 22);
-    const choice chosen = choose(CKPT_OPAQUE, 65536, reference, NULL);
-    assert_int_equal(chosen.plan.mode, CODEC_STORED);
-    assert_int_equal(chosen.reference, -1);
-}
-
-static void zeros_are_constant_and_need_no_reference(void **state)
-{
-    (void)state;
-    memset(data, 0, 65536);
-    memset(reference, 0, 65536);
-    const choice chosen = choose(CKPT_F32, 65536, reference, NULL);
-    assert_int_equal(chosen.plan.mode, CODEC_CONSTANT);
-    assert_int_equal(chosen.reference, -1);
-}
-
-static void an_unchanged_tensor_is_a_copy_and_its_changed_chunk_a_difference(void **state)
-{
-    (void)state;
-    fill_weights(data, 65536, 23);
-    memcpy(reference, data, 65536);
-    const choice chosen = choose(CKPT_F32, 65536, reference, NULL);
-    assert_int_equal(chosen.plan.mode, CODEC_COPY);
-    assert_int_equal(chosen.reference, 0);
-    data[1000] ^= 1;
-    assert_true(assert_round_trip(&chosen.plan, data, 65536, reference) < 1000);
-    assert_int_equal(coded[0], CODEC_SUB);
-}
-
-static void floats_in_a_file_of_unknown_format_are_found(void **state)
-{
-    (void)state;
-    fill_weights(reference, 65536, 24);
-    fill_trained(data, reference, 65536, 0.003f, 25);
-    const choice alone = choose(CKPT_OPAQUE, 65536, NULL, NULL);
-    assert_int_equal(alone.plan.mode, CODEC_PLANES);
-    assert_int_equal(alone.plan.width, 4);
-    assert_int_equal(choose(CKPT_OPAQUE, 65536, reference, NULL).plan.mode, CODEC_SUB);
-}
-
-static void text_with_a_line_put_in_is_a_patch_of_its_reference(void **state)
-{
-    (void)state;
-    uint64_t seed = 26;
-    for (size_t i = 0; i < 65536; i++)
-        reference[i] = (unsigned char)('a' + next(&seed) % 26);
-    memcpy(data, reference, 20000);
-    memcpy(data + 20000, "a line\n", 7);
-    memcpy(data + 20007, reference + 20000, 65536 - 20007);
-    const choice chosen = choose(CKPT_OPAQUE, 65536, reference, NULL);
-    assert_int_equal(chosen.plan.mode, CODEC_PATCH);
-    assert_true(assert_round_trip(&chosen.plan, data, 65536, reference) < 200);
-}
-
-static void patches_reach_from_the_end_of_a_full_chunk_to_the_start_of_its_reference(void **state)
-{
-    const codec_plan plan = plan_for(CODEC_PATCH, CKPT_OPAQUE, 3);
-    (void)state;
-    fill_noise(reference, sizeof reference, 27);
-    fill_noise(data, sizeof data, 28);
-    memcpy(data + CODEC_CHUNK_BYTES - 200000, reference, 200000);
-    assert_true(assert_round_trip(&plan, data, CODEC_CHUNK_BYTES, reference) < CODEC_CHUNK_BYTES - 199000);
-    assert_int_equal(coded[0], CODEC_PATCH);
-}
-
-static void hopeless_samples_are_a_usage_error(void **state)
-{
-    const codec_sample empty = {.data = data}, large = {.size = CODEC_SAMPLE_BYTES + 1, .data = data};
-    choice chosen;
-    (void)state;
-    assert_int_equal(
-        codec_plan_choose(&chosen.plan, &chosen.reference, &chosen.estimate, c, CKPT_F32, &empty, 1, 0, NULL),
-        CKPT_EUSAGE);
-    assert_int_equal(
-        codec_plan_choose(&chosen.plan, &chosen.reference, &chosen.estimate, c, CKPT_F32, &large, 1, 0, NULL),
-        CKPT_EUSAGE);
-    assert_int_equal(
-        codec_plan_choose(&chosen.plan, &chosen.reference, &chosen.estimate, c, CKPT_F32, &large, 0, 0, NULL),
-        CKPT_EUSAGE);
-}
-
-/* ---- Real weights ---- */
-
-/* The tensors of a safetensors file of the golden training: what follows its JSON header. */
-static size_t read_golden(void *dst, const char *name)
-{
-    char path[512];
-    unsigned char length[8];
-
-    snprintf(path, sizeof path, "%s/trajectory-tiny/%s", GOLDEN_DIR, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(length, 1, 8, file), 8);
-    assert_int_equal(fseek(file, length[0] | length[1] << 8 | length[2] << 16, SEEK_CUR), 0);
-    const size_t size = fread(dst, 1, CODEC_CHUNK_BYTES, file);
-    fclose(file);
-    assert_true(size > 100000);
-    return size;
-}
-
-static size_t code_golden(const void *ref, size_t size)
-{
-    codec_sample sample = {.size = CODEC_SAMPLE_BYTES, .data = data, .reference = {ref}};
-    choice chosen;
-
-    assert_int_equal(codec_plan_choose(&chosen.plan, &chosen.reference, &chosen.estimate, c, CKPT_F32, &sample, 1,
-                                       ref != NULL, NULL),
-                     0);
-    return assert_round_trip(&chosen.plan, data, size, chosen.reference < 0 ? NULL : ref);
-}
-
-static void real_weights_are_smaller_than_by_zstd_and_smaller_still_with_a_reference(void **state)
-{
-    (void)state;
-    const size_t size = read_golden(data, "model_epoch_3.safetensors");
-    assert_int_equal(read_golden(reference, "model_epoch_2.safetensors"), size);
-    const size_t by_zstd = ZSTD_compress(other, sizeof other, data, size, 3);
-    const size_t alone = code_golden(NULL, size), delta = code_golden(reference, size);
-    print_message("zstd -3 %zu, alone %zu, with reference %zu of %zu\n", by_zstd, alone, delta, size);
-    assert_true(alone < by_zstd - by_zstd / 20);
-    assert_true(delta < alone - alone / 20);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,17 +370,7 @@ int main(void)
         cmocka_unit_test(wrong_fields_of_planes_are_damage),
         cmocka_unit_test(a_delta_without_its_reference_is_damage),
         cmocka_unit_test(a_chunk_that_is_too_large_is_refused),
-        cmocka_unit_test(trained_weights_are_coded_as_differences_to_the_nearest_reference),
-        cmocka_unit_test(an_unrelated_reference_is_not_taken),
-        cmocka_unit_test(of_two_equal_references_the_first_is_taken),
-        cmocka_unit_test(noise_is_stored),
-        cmocka_unit_test(zeros_are_constant_and_need_no_reference),
-        cmocka_unit_test(an_unchanged_tensor_is_a_copy_and_its_changed_chunk_a_difference),
-        cmocka_unit_test(floats_in_a_file_of_unknown_format_are_found),
-        cmocka_unit_test(text_with_a_line_put_in_is_a_patch_of_its_reference),
         cmocka_unit_test(patches_reach_from_the_end_of_a_full_chunk_to_the_start_of_its_reference),
-        cmocka_unit_test(hopeless_samples_are_a_usage_error),
-        cmocka_unit_test(real_weights_are_smaller_than_by_zstd_and_smaller_still_with_a_reference),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
