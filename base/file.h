@@ -80,9 +80,9 @@ typedef struct file_commit_plan {
     bool sync_unsupported; /* set by file_commit: a folder could not be fsynced (some FUSE) */
 } file_commit_plan;
 
-/* Takes the open or sealed temporary file over (tmp becomes empty; on an error it stays the caller's) and keeps its
- * descriptor open until file_commit. `name` is the final path. With `replace` an existing file is replaced; without, an existing
- * file of that name is kept and the temporary one dropped (content-named files). */
+/* Takes the open or sealed temporary file over (tmp becomes empty; on an error it stays the caller's). An open one
+ * keeps its descriptor until file_commit. `name` is the final path. With `replace` an existing file is replaced;
+ * without, an existing file of that name is kept and the temporary one dropped (content-named files). */
 int file_commit_add(file_commit_plan *plan, file_tmp *tmp, const char *name, bool replace, ckpt_error *err);
 /* For each item in order: fsync, close, rename; then fsync of its folder before the next item, and of the temporary
  * file's folder. When one fails, those before it are in place, and the rest are discarded. The plan is empty afterwards

@@ -51,8 +51,11 @@ static void fill_row_major(ckpt_tensor_info *t)
 
 static void stored_tensor(ckpt_tensor_info *t, const pack_index *index, const pack_tensor *row, size_t file)
 {
-    *t = (ckpt_tensor_info){.name = pack_string(index, row->name), .dtype = (ckpt_dtype)row->dtype, .rank = row->rank,
-                            .contiguous = !(row->flags & 1), .file = file};
+    *t = (ckpt_tensor_info){.name = pack_string(index, row->name),
+                            .dtype = (ckpt_dtype)row->dtype,
+                            .rank = row->rank,
+                            .contiguous = !(row->flags & 1),
+                            .file = file};
     for (unsigned i = 0; i < t->rank; i++)
         t->shape[i] = index->dims[row->dim_first + i];
     fill_row_major(t);
@@ -69,9 +72,13 @@ static int stored_file(ckpt_content *c, uint32_t number, ckpt_error *err)
     content_file *const f = &c->files[number];
 
     f->row = number;
-    f->info = (ckpt_file_info){.path = pack_string(index, row->path), .kind = (ckpt_file_kind)row->kind,
-                               .mode = row->mode, .size = row->size, .link_target = pack_string(index, row->link),
-                               .format = pack_string(index, row->format), .tensor_first = c->tensor_count,
+    f->info = (ckpt_file_info){.path = pack_string(index, row->path),
+                               .kind = (ckpt_file_kind)row->kind,
+                               .mode = row->mode,
+                               .size = row->size,
+                               .link_target = pack_string(index, row->link),
+                               .format = pack_string(index, row->format),
+                               .tensor_first = c->tensor_count,
                                .tensor_count = row->tensor_count};
     if (row->kind == CKPT_FILE)
         sha256_hex(f->info.sha256, &row->hash);
@@ -107,9 +114,15 @@ static void content_info_fill(ckpt_content *c)
 {
     const snapshot *const s = &c->snap;
 
-    c->info = (ckpt_info){.sequence = s->sequence, .time = s->time, .step = s->step, .files = s->files,
-                          .raw_bytes = s->raw_bytes, .stored_bytes = s->stored_bytes, .message = s->message,
-                          .meta = s->meta, .meta_count = s->meta_count};
+    c->info = (ckpt_info){.sequence = s->sequence,
+                          .time = s->time,
+                          .step = s->step,
+                          .files = s->files,
+                          .raw_bytes = s->raw_bytes,
+                          .stored_bytes = s->stored_bytes,
+                          .message = s->message,
+                          .meta = s->meta,
+                          .meta_count = s->meta_count};
     sha256_hex(c->info.id, &s->id);
 }
 
@@ -124,7 +137,8 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     TRY(snapshot_read(&snap, store->snapshots_dir, name, err));
     TRY(pack_set_get(&p, store->packs, &snap.pack, err));
     TRY(pack_index_tree(&tree, &p->index, err));
-    FAIL_IF(sha256_compare(&tree, &snap.tree) != 0, err, CKPT_EDATA, "the files in the pack are not those of the snapshot");
+    FAIL_IF(sha256_compare(&tree, &snap.tree) != 0, err, CKPT_EDATA,
+            "the files in the pack are not those of the snapshot");
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
     TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));
@@ -238,8 +252,12 @@ int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err
     fd = -1;
     c->source = source;
     c->file_count = 1;
-    c->files[0].info = (ckpt_file_info){.path = path, .kind = CKPT_FILE, .size = size, .link_target = "",
-                                        .format = c->plain.format, .tensor_count = c->plain.count};
+    c->files[0].info = (ckpt_file_info){.path = path,
+                                        .kind = CKPT_FILE,
+                                        .size = size,
+                                        .link_target = "",
+                                        .format = c->plain.format,
+                                        .tensor_count = c->plain.count};
     if (fstat(c->fd, &st) == 0)
         c->files[0].info.mode = st.st_mode & 07777;
     TRY(plain_hash(c->files[0].info.sha256, &source, err));
@@ -271,7 +289,8 @@ void ckpt_content_close(ckpt_content *c)
     free(c->files);
     free(c->tensors);
     free(c->tensor_offsets);
-    free(c->decoded);
+    for (size_t i = 0; i < CONTENT_CHUNKS_MAX; i++)
+        free(c->chunks[i].data);
     free(c->window);
     free(c);
 }
@@ -362,16 +381,34 @@ out:
     return rc;
 }
 
-static int reader_make(ckpt_content *c, ckpt_error *err)
+/* The decoded chunk of a unit, from the few kept ones or decoded into the longest unused. */
+static int chunk_get(const unsigned char **data, ckpt_content *c, const content_unit *u, ckpt_error *err)
 {
     int rc = 0;
+    content_chunk *oldest = &c->chunks[0];
 
-    if (!c->decoded) {
-        c->decoded = malloc(CODEC_CHUNK_BYTES);
-        FAIL_IF_NULL(c->decoded, err);
+    for (size_t i = 0; i < CONTENT_CHUNKS_MAX; i++) {
+        content_chunk *const k = &c->chunks[i];
+        if (k->at.pack == u->at.pack && k->at.frame == u->at.frame && k->chunk == u->chunk) {
+            oldest = k;
+            goto found;
+        }
+        if (k->used < oldest->used)
+            oldest = k;
+    }
+    oldest->at.pack = NULL;
+    if (!oldest->data) {
+        oldest->data = malloc(CODEC_CHUNK_BYTES);
+        FAIL_IF_NULL(oldest->data, err);
     }
     if (!c->reader)
         TRY(frame_reader_new(&c->reader, c->store->packs, err));
+    TRY(frame_read_chunk(oldest->data, c->reader, u->at, u->chunk, err));
+    oldest->at = u->at;
+    oldest->chunk = u->chunk;
+found:
+    oldest->used = ++c->chunk_clock;
+    *data = oldest->data;
 out:
     return rc;
 }
@@ -383,17 +420,12 @@ int content_read_bytes(void *dst, ckpt_content *c, size_t file, uint64_t offset,
 
     if (!c->store)
         return c->source.read(&c->source, dst, offset, size, err);
-    TRY(reader_make(c, err));
     while (size > 0) {
         content_unit u;
         TRY(content_unit_at(&u, c, file, offset, size, err));
-        if (c->decoded_at.pack != u.at.pack || c->decoded_at.frame != u.at.frame || c->decoded_chunk != u.chunk) {
-            c->decoded_at.pack = NULL;
-            TRY(frame_read_chunk(c->decoded, c->reader, u.at, u.chunk, err));
-            c->decoded_at = u.at;
-            c->decoded_chunk = u.chunk;
-        }
-        memcpy(to, c->decoded + u.from, u.size);
+        const unsigned char *chunk = NULL;
+        TRY(chunk_get(&chunk, c, &u, err));
+        memcpy(to, chunk + u.from, u.size);
         to += u.size;
         offset += u.size;
         size -= u.size;

@@ -5,11 +5,20 @@
 #include "store_internal.h"
 #include "tensor_file.h"
 
+/* Decoded chunks kept while the small pieces of a file, which lie in a few groups, are read in the file's order. */
+#define CONTENT_CHUNKS_MAX 12
+typedef struct content_chunk {
+    frame_at at; /* pack is NULL: free */
+    uint32_t chunk;
+    uint64_t used; /* larger: later */
+    unsigned char *data;
+} content_chunk;
+
 /* A run of a stored file inside one chunk of one frame: the unit of restoring. */
 typedef struct content_unit {
     frame_at at;
     uint32_t chunk;
-    size_t from, size;    /* inside the decoded chunk */
+    size_t from, size; /* inside the decoded chunk */
     uint64_t file_offset;
 } content_unit;
 
@@ -37,10 +46,9 @@ struct ckpt_content {
     ckpt_tensor_info *tensors;
     uint64_t *tensor_offsets; /* of element 0 in its file */
 
-    frame_reader *reader;   /* made on first read */
-    unsigned char *decoded; /* one chunk: */
-    frame_at decoded_at;
-    uint32_t decoded_chunk;
+    frame_reader *reader; /* made on first read */
+    content_chunk chunks[CONTENT_CHUNKS_MAX];
+    uint64_t chunk_clock;
     unsigned char *window; /* bytes of a file around the last scattered read */
     size_t window_file, window_size;
     uint64_t window_offset;

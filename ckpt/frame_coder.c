@@ -25,8 +25,8 @@ typedef struct coder_slot {
 /* slots[filled % count] is the caller's next one, slots[written % count] the writer thread's; written <= filled. */
 struct frame_coder {
     pool *pool;
-    frame_reader **readers;        /* one a worker */
-    unsigned char **references;    /* one a worker: a decoded reference chunk */
+    frame_reader **readers;     /* one a worker */
+    unsigned char **references; /* one a worker: a decoded reference chunk */
     coder_slot slots[FRAME_CODER_SLOTS_MAX];
     unsigned slot_count, worker_count;
     pack_writer *writer;

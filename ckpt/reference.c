@@ -19,7 +19,7 @@ struct reference_file {
     pack *self;
     uint32_t file;
     uint64_t path_hash, stem_hash;
-    name_row *names; /* sorted by hash */
+    name_row *names;  /* sorted by hash */
     uint64_t *starts; /* file offset of each extent */
 };
 
@@ -83,8 +83,7 @@ void reference_library_free(reference_library *l)
     free(l);
 }
 
-static int library_add_file(reference_library *l, const pack_index *index, pack *self, uint32_t number,
-                            ckpt_error *err)
+static int library_add_file(reference_library *l, const pack_index *index, pack *self, uint32_t number, ckpt_error *err)
 {
     int rc = 0;
     const pack_file *const row = &index->files[number];

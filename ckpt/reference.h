@@ -30,8 +30,8 @@ int reference_library_add(reference_library *l, const pack_index *index, pack *s
 size_t reference_files(const reference_file *out[REFERENCE_FILES_MAX], const reference_library *l, const char *path,
                        const tensor_file *file);
 
-/* Frame of the piece `piece` of the extent that holds the tensor paired with `view`; false when there is none that starts
- * a frame of its own. */
+/* Frame of the piece `piece` of the extent that holds the tensor paired with `view`; false when there is none that
+ * starts a frame of its own. */
 bool reference_tensor(frame_at *out, const reference_library *l, const reference_file *f, const tensor_view *view,
                       uint32_t piece);
 /* The same for the group frame that holds the tensor paired with `view`. */

@@ -340,8 +340,9 @@ static int save_entry_file(saver *s, const walk_entry *entry, ckpt_error *err)
     }
     rc = error_set(err, CKPT_ECHANGED, "%s kept changing while it was read", entry->path);
     error_where(err, entry->source);
-    error_hint(err, "save it when the program that writes it has finished, or let that program write to another name and "
-                    "rename it");
+    error_hint(err,
+               "save it when the program that writes it has finished, or let that program write to another name and "
+               "rename it");
     return rc;
 }
 
@@ -349,8 +350,10 @@ static int save_entry_other(saver *s, const walk_entry *entry, ckpt_error *err)
 {
     int rc = 0;
     uint32_t ignored;
-    pack_file row = {.mode = (uint16_t)entry->mode, .kind = (uint8_t)entry->kind,
-                     .extent_first = s->tables.extent_count, .tensor_first = s->tables.tensor_count,
+    pack_file row = {.mode = (uint16_t)entry->mode,
+                     .kind = (uint8_t)entry->kind,
+                     .extent_first = s->tables.extent_count,
+                     .tensor_first = s->tables.tensor_count,
                      .value_first = s->tables.value_count};
 
     TRY(pack_index_add_string(&row.path, &s->tables, entry->path, err));
@@ -466,8 +469,8 @@ static int parts_read(const byte_source *source, void *dst, uint64_t offset, siz
         const bool in_header = offset < parts->header_size;
         const uint64_t end = in_header ? parts->header_size : parts->starts[i + 1];
         const size_t n = end - offset < size ? (size_t)(end - offset) : size;
-        const char *const from = in_header ? parts->header + offset
-                                           : (const char *)parts->tensors[i].data + (offset - parts->starts[i]);
+        const char *const from =
+            in_header ? parts->header + offset : (const char *)parts->tensors[i].data + (offset - parts->starts[i]);
         if (n > 0)
             memcpy(to, from, n);
         to += n;

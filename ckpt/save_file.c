@@ -74,8 +74,11 @@ static int tables_add_tensor(saver *s, const tensor_view *view, ckpt_error *err)
 {
     int rc = 0;
     uint32_t ignored;
-    pack_tensor row = {.dtype = (uint8_t)view->dtype, .rank = (uint8_t)view->rank, .offset = view->offset,
-                       .span_bytes = view->span_bytes, .flags = view->contiguous ? 0 : 1,
+    pack_tensor row = {.dtype = (uint8_t)view->dtype,
+                       .rank = (uint8_t)view->rank,
+                       .offset = view->offset,
+                       .span_bytes = view->span_bytes,
+                       .flags = view->contiguous ? 0 : 1,
                        .dim_first = s->tables.dim_count};
 
     TRY(pack_index_add_string(&row.name, &s->tables, view->name, err));

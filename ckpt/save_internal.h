@@ -15,13 +15,13 @@
 #include "reference.h"
 #include "store_internal.h"
 
-#define SAVE_GROUP_PIECE_MAX ((uint64_t)64 << 10)   /* smaller pieces are collected in groups */
-#define SAVE_GROUP_BYTES_MAX CODEC_CHUNK_BYTES      /* a group is one chunk */
-#define SAVE_BATCH_BYTES_MAX ((uint64_t)16 << 20)   /* small pieces held in memory at a time */
-#define SAVE_SHARE_BYTES_MIN 1024                   /* smaller pieces are not worth a look-up */
+#define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
+#define SAVE_GROUP_BYTES_MAX     CODEC_CHUNK_BYTES     /* a group is one chunk */
+#define SAVE_BATCH_BYTES_MAX     ((uint64_t)16 << 20)  /* small pieces held in memory at a time */
+#define SAVE_SHARE_BYTES_MIN     1024                  /* smaller pieces are not worth a look-up */
 #define SAVE_ROLL_FILE_BYTES_MIN ((uint64_t)256 << 10) /* files from this size on get a pack of their own */
-#define SAVE_ROLLS_MAX 256
-#define SAVE_READ_TRIES 4 /* of a file that changes */
+#define SAVE_ROLLS_MAX           256
+#define SAVE_READ_TRIES          4 /* of a file that changes */
 
 /* A run of bytes of the file being saved and where they lie in the store. */
 typedef struct piece {
@@ -62,7 +62,7 @@ typedef struct saver {
     frame_coder *coder;
     frame_reader *reader;
     pack_writer writer;
-    pack_index tables; /* of the checkpoint; pack number 0 is the open pack */
+    pack_index tables;    /* of the checkpoint; pack number 0 is the open pack */
     uint32_t open_extent; /* first row of tables.extents that may lie in the open pack */
     unsigned rolls;
 
@@ -81,9 +81,9 @@ typedef struct saver {
     placed_row *placed; /* hash table, a power of two of rows */
     size_t placed_count, placed_rows;
 
-    unsigned char *buffer;         /* CODEC_CHUNK_BYTES */
+    unsigned char *buffer;                     /* CODEC_CHUNK_BYTES */
     unsigned char *sample, *sample_references; /* CODEC_SAMPLES_MAX windows, and as many for each candidate */
-    unsigned char *decoded;        /* one decoded chunk, of: */
+    unsigned char *decoded;                    /* one decoded chunk, of: */
     frame_at decoded_at;
     uint32_t decoded_chunk;
 
@@ -99,7 +99,8 @@ int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err
 void save_class_of(char out[64], const saver *s, const piece *p);
 
 /* ---- save_group.c ---- */
-/* Reads, in file order, pieces [first, last), which hold at most SAVE_BATCH_BYTES_MAX of small ones, and stores them. */
+/* Reads, in file order, pieces [first, last), which hold at most SAVE_BATCH_BYTES_MAX of small ones, and stores them.
+ */
 int save_batch(saver *s, size_t first, size_t last, ckpt_error *err);
 /* A file of at most SAVE_GROUP_PIECE_MAX bytes: in groups or as one piece, whichever is smaller. */
 int save_small_file(saver *s, ckpt_error *err);
@@ -114,18 +115,19 @@ void save_candidates_for_piece(save_candidates *out, const saver *s, const piece
 void save_candidates_for_group(save_candidates *out, const saver *s, const piece *p);
 /* The exact frames of the group's paired tensors, whatever their depth, for sharing. */
 size_t save_group_twins(frame_at out[REFERENCE_FILES_MAX], const saver *s, const piece *p);
-/* Chooses for a frame whose bytes are read by `read` (data NULL) or stand at `data`. *reference is NULL-packed for none. */
+/* Chooses for a frame whose bytes are read by `read` (data NULL) or stand at `data`. *reference is NULL-packed for
+ * none. */
 int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
-                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size, const unsigned char *data,
-                     ckpt_error *err);
+                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size,
+                     const unsigned char *data, ckpt_error *err);
 
 /* Starts a frame in the open pack, with reference numbers and depth. */
 int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtype dtype, const char *class_name,
                      uint64_t size, const codec_plan *plan, frame_at reference, ckpt_error *err);
 
 /* ---- save_share.c ---- */
-/* Is this piece's content in the store? Then it is placed. `data` holds its bytes, or NULL: they are read from the file.
- * `may_roll`: the open pack may be closed to compare with it. */
+/* Is this piece's content in the store? Then it is placed. `data` holds its bytes, or NULL: they are read from the
+ * file. `may_roll`: the open pack may be closed to compare with it. */
 int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err);
 /* Remembers a placed piece of this save (tables row `extent`). */
 int save_remember(saver *s, uint32_t extent, ckpt_error *err);

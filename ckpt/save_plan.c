@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_WINDOW ((size_t)32 << 10)
+#define SAMPLE_WINDOW      ((size_t)32 << 10)
 #define SAMPLE_AGAIN_BYTES ((uint64_t)4 << 20) /* a class is sampled anew after so many bytes */
 
 static void candidates_add(save_candidates *out, const saver *s, frame_at at, int rank)
@@ -25,9 +25,9 @@ void save_candidates_for_piece(save_candidates *out, const saver *s, const piece
 
     out->count = 0;
     for (size_t i = 0; i < s->candidate_count; i++) {
-        const bool found = p->tensor >= 0 ? reference_tensor(&at, s->library, s->candidates[i],
-                                                             &s->file.tensors[p->tensor], p->number)
-                                          : reference_other(&at, s->library, s->candidates[i], p->offset);
+        const bool found =
+            p->tensor >= 0 ? reference_tensor(&at, s->library, s->candidates[i], &s->file.tensors[p->tensor], p->number)
+                           : reference_other(&at, s->library, s->candidates[i], p->offset);
         if (found)
             candidates_add(out, s, at, (int)i);
     }
@@ -35,9 +35,8 @@ void save_candidates_for_piece(save_candidates *out, const saver *s, const piece
 
 static bool group_frame(frame_at *at, const saver *s, size_t candidate, const piece *p)
 {
-    return p->tensor >= 0
-               ? reference_group(at, s->library, s->candidates[candidate], &s->file.tensors[p->tensor])
-               : reference_other(at, s->library, s->candidates[candidate], p->offset);
+    return p->tensor >= 0 ? reference_group(at, s->library, s->candidates[candidate], &s->file.tensors[p->tensor])
+                          : reference_other(at, s->library, s->candidates[candidate], p->offset);
 }
 
 void save_candidates_for_group(save_candidates *out, const saver *s, const piece *p)
@@ -114,8 +113,8 @@ static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC
 }
 
 int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
-                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size, const unsigned char *data,
-                     ckpt_error *err)
+                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size,
+                     const unsigned char *data, ckpt_error *err)
 {
     int rc = 0, chosen = -1;
     double share = 1;

@@ -69,7 +69,8 @@ static int entry_add(walk *w, const char *source, const char *path, const struct
         w->capacity = capacity;
     }
     walk_entry *e = &w->entries[w->count];
-    *e = (walk_entry){.source = strdup(source), .path = strdup(path), .link = strdup(link), .mode = st->st_mode & 07777};
+    *e =
+        (walk_entry){.source = strdup(source), .path = strdup(path), .link = strdup(link), .mode = st->st_mode & 07777};
     e->kind = S_ISDIR(st->st_mode) ? CKPT_FOLDER : S_ISLNK(st->st_mode) ? CKPT_LINK : CKPT_FILE;
     if (e->kind == CKPT_FILE)
         e->size = (uint64_t)st->st_size;
