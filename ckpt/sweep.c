@@ -68,8 +68,9 @@ int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_
     int rc = 0;
     sweep s = {.dir = store->tmp_dir, .age_s = age_s, .now = time(NULL), .dry_run = dry_run};
 
-    TRY(dir_each(store->tmp_dir, tmp_visit, &s, err));
-out:
+    rc = dir_each(store->tmp_dir, tmp_visit, &s, err);
+    if (rc == CKPT_ENOTFOUND) /* a copy of a store may have lost its empty folders */
+        rc = 0;
     if (bytes)
         *bytes = s.bytes;
     return rc;
@@ -90,6 +91,7 @@ out:
 int sweep_cache(const ckpt_store *store, ckpt_error *err)
 {
     sweep s = {.dir = store->cache_dir};
+    const int rc = dir_each(s.dir, cache_visit, &s, err);
 
-    return dir_each(s.dir, cache_visit, &s, err);
+    return rc == CKPT_ENOTFOUND ? 0 : rc;
 }

@@ -1,0 +1,323 @@
+/* Prune: the policy decides which snapshots go, then goes what no snapshot needs.
+ *
+ *   guard -> list, read -> policy -> remove snapshots -> sync -> remove packs -> sync -> remove leftovers
+ *
+ * It may be stopped anywhere: without its snapshot a pack is only waste, which the next prune finds. */
+#include "reach.h"
+#include "retention.h"
+#include "store_internal.h"
+
+#include "fail.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What prune knows of one checkpoint. */
+typedef struct prune_entry {
+    snapshot_name name;
+    uint64_t size; /* of the snapshot's file */
+    sha256 pack;
+    retention_item item;
+    bool readable;            /* the snapshot */
+    char why[REACH_WHY_SIZE]; /* what is damaged; "": it is good */
+} prune_entry;
+
+typedef struct pruner {
+    ckpt_store *store;
+    bool dry_run;
+    prune_guard *guard; /* NULL in a dry run */
+    bool has_policy;
+    retention_policy policy;
+    metric metric;
+    size_t count;
+    prune_entry *entries; /* newest first */
+    reach reach;
+    ckpt_prune_result *result;
+} pruner;
+
+/* ---- What there is ---------------------------------------------------------------------------------------------- */
+
+static int policy_read(pruner *p, const char *keep, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL, *best = NULL;
+
+    TRY(store_config_get(&best, p->store, "retention", "best", err));
+    TRY(metric_parse(&p->metric, best, err));
+    if (!keep)
+        TRY(store_config_get(&text, p->store, "retention", "keep", err));
+    p->has_policy = keep || text;
+    if (p->has_policy)
+        TRY(retention_parse(&p->policy, keep ? keep : text, err));
+out:
+    free(text);
+    free(best);
+    return rc;
+}
+
+static bool is_tagged(const tag_row *tags, size_t count, const sha256 *id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sha256_compare(&tags[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+    snapshot s = {0};
+    ckpt_error why;
+
+    e->name = *name;
+    TRY(snapshot_path(path, p->store->snapshots_dir, name, err));
+    e->size = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    rc = snapshot_read(&s, p->store->snapshots_dir, name, &why);
+    if (rc == CKPT_ENOMEM) {
+        rc = error_memory(err);
+        goto out;
+    }
+    if (rc) {
+        rc = 0;
+        snprintf(e->why, sizeof e->why, "%.*s", (int)sizeof e->why - 1, why.message);
+        goto out;
+    }
+    e->readable = true;
+    e->pack = s.pack;
+    e->item.step = s.step;
+    e->item.has_value = metric_value(&e->item.value, &p->metric, &s);
+    TRY(reach_check(e->why, &p->reach, &s.pack, err));
+out:
+    snapshot_clear(&s);
+    return rc;
+}
+
+static int entries_read(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name *names = NULL;
+    tag_row *tags = NULL;
+    size_t tag_count = 0;
+
+    TRY(snapshot_names(&names, &p->count, p->store->snapshots_dir, err));
+    TRY(tag_rows(&tags, &tag_count, p->store, err));
+    TRY(reach_new(&p->reach, p->store, err));
+    p->entries = calloc(p->count ? p->count : 1, sizeof *p->entries);
+    FAIL_IF_NULL(p->entries, err);
+    for (size_t i = 0; i < p->count; i++) {
+        TRY(entry_read(&p->entries[i], p, &names[i], err));
+        p->entries[i].item.tagged = is_tagged(tags, tag_count, &names[i].id);
+    }
+out:
+    tag_rows_free(tags, tag_count);
+    free(names);
+    return rc;
+}
+
+/* ---- What stays ------------------------------------------------------------------------------------------------- */
+
+static void row_keep(ckpt_prune_row *row, const char *reason)
+{
+    if (row->keep)
+        return;
+    row->keep = true;
+    snprintf(row->reason, sizeof row->reason, "%s", reason);
+}
+
+/* Applies the policy to the good checkpoints only: damaged ones must not count as the last five. */
+static int policy_apply(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    size_t good = 0;
+    retention_item *items = calloc(p->count ? p->count : 1, sizeof *items);
+    ckpt_prune_row *rows = calloc(p->count ? p->count : 1, sizeof *rows);
+
+    FAIL_IF_NULL(items, err);
+    FAIL_IF_NULL(rows, err);
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->entries[i].why[0])
+            items[good++] = p->entries[i].item;
+    TRY(retention_apply(rows, &p->policy, &p->metric, items, good, err));
+    /* Never the last good one, and the newest is the one that a training goes on from. */
+    if (good > 0)
+        row_keep(&rows[0], "the newest good one");
+    good = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->entries[i].why[0])
+            p->result->rows[i] = rows[good++];
+out:
+    free(rows);
+    free(items);
+    return rc;
+}
+
+static int rows_decide(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    const size_t writers = p->guard ? prune_guard_writers(p->guard) : 0;
+    ckpt_prune_row *const rows = calloc(p->count ? p->count : 1, sizeof *rows);
+
+    FAIL_IF_NULL(rows, err);
+    p->result->rows = rows;
+    p->result->row_count = p->count;
+    if (p->has_policy)
+        TRY(policy_apply(p, err));
+    for (size_t i = 0; i < p->count; i++) {
+        sha256_hex(rows[i].id, &p->entries[i].name.id);
+        if (!p->has_policy)
+            row_keep(&rows[i], "no policy is set");
+        if (p->entries[i].why[0])
+            row_keep(&rows[i], "damaged; see `ckpt verify`");
+        if (i < writers) /* it may have been committed this moment, and be about to get its tag */
+            row_keep(&rows[i], "a save is running");
+    }
+out:
+    return rc;
+}
+
+/* Marks the packs of all checkpoints that stay. *known is false when one of them cannot tell what it needs. */
+static int needs_mark(bool *known, pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+
+    *known = true;
+    for (size_t i = 0; i < p->count; i++) {
+        bool told = false;
+        if (!p->result->rows[i].keep)
+            continue;
+        if (p->entries[i].readable)
+            TRY(reach_need(&told, &p->reach, &p->entries[i].pack, err));
+        if (!told && *known) {
+            *known = false;
+            store_note(p->store,
+                       "no packs are removed, as the damaged checkpoint %.12s may need them (%s); `ckpt verify` tells "
+                       "more, `ckpt rm %.12s` gives it up",
+                       p->result->rows[i].id, p->entries[i].why, p->result->rows[i].id);
+        }
+    }
+out:
+    return rc;
+}
+
+/* ---- Removing --------------------------------------------------------------------------------------------------- */
+
+/* Removes a file whose folder is synced later, once for all. */
+static int file_unlink(const char *path, ckpt_error *err)
+{
+    return unlink(path) && errno != ENOENT ? error_errno(err, errno, "remove %s", path) : 0;
+}
+
+static int snapshots_remove(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    const uint64_t before = p->result->removed_checkpoints;
+
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->result->rows[i].keep)
+            continue;
+        if (!p->dry_run) {
+            TRY(prune_guard_check(p->guard, err));
+            TRY(snapshot_path(path, p->store->snapshots_dir, &p->entries[i].name, err));
+            TRY(file_unlink(path, err));
+        }
+        p->result->removed_checkpoints++;
+        p->result->freed_bytes += p->entries[i].size;
+    }
+    if (!p->dry_run && p->result->removed_checkpoints > before)
+        TRY(dir_sync(p->store->snapshots_dir, NULL, err));
+out:
+    return rc;
+}
+
+static int packs_remove(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    for (uint32_t i = 0; i < p->reach.count; i++) {
+        const reach_pack *const candidate = &p->reach.packs[i];
+        if (candidate->needed || (p->guard && prune_guard_protects(p->guard, &candidate->name, candidate->mtime)))
+            continue;
+        if (!p->dry_run) {
+            TRY(prune_guard_check(p->guard, err));
+            TRY(pack_path(path, p->store->packs_dir, &candidate->name, err));
+            TRY(file_unlink(path, err));
+        }
+        p->result->removed_packs++;
+        p->result->freed_bytes += candidate->size;
+    }
+    if (!p->dry_run && p->result->removed_packs > 0)
+        TRY(dir_sync(p->store->packs_dir, NULL, err));
+out:
+    return rc;
+}
+
+/* Takes the lease. On a disk too full for that, what can be made again makes room for it. */
+static int guard_take(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(store_writable(p->store, err));
+    rc = prune_guard_open(&p->guard, p->store, err);
+    if (rc == CKPT_ENOSPC) {
+        TRY(sweep_cache(p->store, err));
+        TRY(sweep_tmp(NULL, p->store, SWEEP_AGE_SAVE_S, false, err));
+        rc = prune_guard_open(&p->guard, p->store, err);
+    }
+out:
+    return rc;
+}
+
+static int prune_run(pruner *p, const char *keep, ckpt_error *err)
+{
+    int rc = 0;
+    bool known;
+    uint64_t swept = 0;
+
+    TRY(policy_read(p, keep, err));
+    if (!p->dry_run)
+        TRY(guard_take(p, err));
+    TRY(entries_read(p, err));
+    TRY(rows_decide(p, err));
+    TRY(needs_mark(&known, p, err));
+    TRY(snapshots_remove(p, err));
+    if (known)
+        TRY(packs_remove(p, err));
+    TRY(sweep_tmp(&swept, p->store, p->guard && prune_guard_writers(p->guard) == 0 ? 0 : SWEEP_AGE_SAVE_S, p->dry_run,
+                  err));
+    p->result->freed_bytes += swept;
+out:
+    return rc;
+}
+
+int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_prune_options own = {.size = sizeof own};
+    ckpt_prune_result unwanted, *const out_result = result ? result : &unwanted;
+    pruner p = {.store = store, .result = out_result};
+
+    *out_result = (ckpt_prune_result){0};
+    TRY(store_options(&own, sizeof own, options, err));
+    p.dry_run = own.dry_run;
+    TRY(prune_run(&p, own.keep, err));
+out:
+    prune_guard_close(p.guard);
+    reach_clear(&p.reach);
+    free(p.entries);
+    if (rc || !result)
+        ckpt_prune_result_clear(out_result);
+    return rc;
+}
+
+void ckpt_prune_result_clear(ckpt_prune_result *result)
+{
+    free(result->rows);
+    *result = (ckpt_prune_result){0};
+}
