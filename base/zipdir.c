@@ -388,13 +388,12 @@ static int locals_agree(const zip_entry *entry, const unsigned char head[LOCAL_S
             "%s: zip local header and directory disagree in the method", source->path);
     FAIL_IF(crc32 != entry->crc32 && crc32 && entry->crc32 && !later, err, CKPT_EFORMAT,
             "%s: zip local header and directory disagree in the CRC", source->path);
-    if (later && size == 0 && size_packed == 0)
-        return 0;
     zip64_fields fields = {&size, &size_packed, NULL, 0};
     TRY(zip64_resolve(&fields, extra, extra_size, source, err));
-    bool zero = later && size == 0 && size_packed == 0; /* Zip64 fields that a descriptor follows */
-    FAIL_IF(!zero && (size != entry->size || size_packed != entry->size_packed), err, CKPT_EFORMAT,
-            "%s: zip local header and directory disagree in the size", source->path);
+    bool same = size == entry->size || (later && size == 0); /* some writers know one of them early */
+    bool same_packed = size_packed == entry->size_packed || (later && size_packed == 0);
+    FAIL_IF(!same || !same_packed, err, CKPT_EFORMAT, "%s: zip local header and directory disagree in the size",
+            source->path);
 out:
     return rc;
 }
