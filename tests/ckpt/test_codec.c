@@ -334,6 +334,29 @@ static void wrong_fields_of_planes_are_damage(void **state)
     assert_int_equal(decode(TAG_3, sizeof TAG_3, 12, NULL), CKPT_EDATA);
 }
 
+static void a_zstd_frame_of_another_size_or_with_a_second_frame_is_damage(void **state)
+{
+    /* "abc" as in chunks_written_by_hand_are_read, and an empty skippable frame */
+    static const unsigned char FRAMES[] = {3,   0x28, 0xb5, 0x2f, 0xfd, 0x20, 3, 0x19, 0, 0, 'a',
+                                           'b', 'c',  0x50, 0x2a, 0x4d, 0x18, 0, 0,    0, 0};
+    (void)state;
+    assert_int_equal(decode(FRAMES, 13, 3, NULL), 0);
+    assert_int_equal(decode(FRAMES, 13, 2, NULL), CKPT_EDATA);
+    assert_int_equal(decode(FRAMES, 13, 4, NULL), CKPT_EDATA);
+    assert_int_equal(decode(FRAMES, sizeof FRAMES, 3, NULL), CKPT_EDATA);
+}
+
+static void zstd_frames_are_written_without_content_size_checksum_and_dictionary(void **state)
+{
+    const codec_plan plan = plan_for(CODEC_ZSTD, CKPT_OPAQUE, 3);
+    (void)state;
+    for (size_t i = 0; i < 5000; i++)
+        data[i] = (unsigned char)(i % 100);
+    assert_round_trip(&plan, data, 5000, NULL);
+    assert_int_equal(coded[0], CODEC_ZSTD);
+    assert_int_equal(coded[5], 0); /* the frame header descriptor */
+}
+
 static void a_delta_without_its_reference_is_damage(void **state)
 {
     (void)state;
@@ -368,6 +391,8 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_gives_damage_or_other_bytes_and_nothing_worse),
         cmocka_unit_test(every_mode_byte_before_noise_is_refused_or_decoded_within_bounds),
         cmocka_unit_test(wrong_fields_of_planes_are_damage),
+        cmocka_unit_test(a_zstd_frame_of_another_size_or_with_a_second_frame_is_damage),
+        cmocka_unit_test(zstd_frames_are_written_without_content_size_checksum_and_dictionary),
         cmocka_unit_test(a_delta_without_its_reference_is_damage),
         cmocka_unit_test(a_chunk_that_is_too_large_is_refused),
         cmocka_unit_test(patches_reach_from_the_end_of_a_full_chunk_to_the_start_of_its_reference),

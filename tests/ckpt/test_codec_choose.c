@@ -90,6 +90,30 @@ static void an_unrelated_reference_is_not_taken(void **state)
     assert_true(chosen.estimate > 0.8 && chosen.estimate < 0.9);
 }
 
+static void a_distant_reference_is_taken_if_it_gains_a_hundredth(void **state)
+{
+    (void)state;
+    fill_weights(reference, 65536, 19);
+    fill_trained(data, reference, 65536, 0.4f, 20);
+    const choice chosen = choose(CKPT_F32, 65536, reference, NULL), alone = choose(CKPT_F32, 65536, NULL, NULL);
+    assert_int_equal(chosen.reference, 0);
+    assert_true(chosen.estimate < 0.99 * alone.estimate && chosen.estimate > 0.97 * alone.estimate);
+}
+
+static void no_other_rotation_of_the_elements_is_much_better(void **state)
+{
+    (void)state;
+    fill_weights(reference, 65536, 19);
+    fill_trained(data, reference, 65536, 0.01f, 20);
+    const choice chosen = choose(CKPT_F32, 65536, reference, NULL);
+    const size_t coded_size = assert_coded(&chosen.plan, 65536, reference);
+    for (unsigned rotate = 0; rotate < 8; rotate++) {
+        codec_plan plan = chosen.plan;
+        plan.rotate = rotate;
+        assert_true(assert_coded(&plan, 65536, reference) + 300 > coded_size);
+    }
+}
+
 static void of_two_equal_references_the_first_is_taken(void **state)
 {
     (void)state;
@@ -219,6 +243,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trained_weights_are_coded_as_differences_to_the_nearest_reference),
         cmocka_unit_test(an_unrelated_reference_is_not_taken),
+        cmocka_unit_test(a_distant_reference_is_taken_if_it_gains_a_hundredth),
+        cmocka_unit_test(no_other_rotation_of_the_elements_is_much_better),
         cmocka_unit_test(of_two_equal_references_the_first_is_taken),
         cmocka_unit_test(noise_is_stored),
         cmocka_unit_test(zeros_are_constant_and_need_no_reference),
