@@ -159,8 +159,10 @@ void pack_close(pack *p)
 /* The descriptor, held while it is in use: a pack of a set may have been closed meanwhile. */
 static int pack_hold(int *fd, const pack *p, ckpt_error *err)
 {
+    if (p->slot)
+        return pack_slot_pin(fd, p->slot, err);
     *fd = p->fd;
-    return p->slot ? pack_slot_pin(fd, p->slot, err) : 0;
+    return 0;
 }
 
 static void pack_let_go(const pack *p)
