@@ -18,7 +18,8 @@
 
 #define PREFIX_SIZE  8
 #define METADATA_KEY "__metadata__"
-/* Braces, brackets, colons and commas of a header; what bounds the memory of the JSON library. */
+/* Braces, brackets, colons and commas of a header; what bounds the memory of the JSON library.
+ * Enough for over 70,000 tensors. */
 #define MARKS_MAX (1u << 20)
 
 static const struct {
@@ -103,7 +104,7 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     FAIL_IF(count_marks(text, (size_t)size) > MARKS_MAX, err, CKPT_EFORMAT, "safetensors: header has too many values");
     h->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
     if (!h->root && json_error_code(&why) == json_error_out_of_memory)
-        FAIL(err, CKPT_ENOMEM, "out of memory");
+        TRY(error_memory(err));
     FAIL_IF(!h->root, err, CKPT_EFORMAT, "safetensors: header: %s", why.text);
     FAIL_IF(!json_is_object(h->root), err, CKPT_EFORMAT, "safetensors: header is not an object");
 out:
@@ -265,9 +266,8 @@ static int header_add_tensor(json_t *root, uint64_t *offset, const ckpt_tensor *
     const char *dtype = dtype_text(tensor->dtype);
     uint64_t end;
 
-    FAIL_IF(!tensor->name || !tensor_name_valid(tensor->name, strlen(tensor->name)) ||
-                strcmp(tensor->name, METADATA_KEY) == 0,
-            err, CKPT_EUSAGE, "'%.200s' cannot be the name of a tensor", tensor->name ? tensor->name : "");
+    FAIL_IF(!tensor->name || !tensor_name_valid(tensor->name) || strcmp(tensor->name, METADATA_KEY) == 0, err,
+            CKPT_EUSAGE, "'%.200s' cannot be the name of a tensor", tensor->name ? tensor->name : "");
     FAIL_IF(json_object_get(root, tensor->name), err, CKPT_EUSAGE, "two tensors are named '%.200s'", tensor->name);
     FAIL_IF(!dtype, err, CKPT_EUSAGE, "%.200s: safetensors has no type %s", tensor->name,
             ckpt_dtype_name(tensor->dtype) ? ckpt_dtype_name(tensor->dtype) : "of this number");
@@ -276,14 +276,15 @@ static int header_add_tensor(json_t *root, uint64_t *offset, const ckpt_tensor *
     FAIL_IF_NULL(shape, err);
     for (unsigned i = 0; i < tensor->rank; i++) {
         view.shape[i] = tensor->shape[i];
-        FAIL_IF(json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])), err, CKPT_ENOMEM,
-                "out of memory");
+        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])))
+            TRY(error_memory(err));
     }
     FAIL_IF(tensor_view_row_major(&view, NULL) || !checked_add(&end, *offset, view.span_bytes) || end > INT64_MAX, err,
             CKPT_EUSAGE, "%.200s: the shape overflows", tensor->name);
     json_t *entry = json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
                               (json_int_t)*offset, (json_int_t)end);
-    FAIL_IF(json_object_set_new(root, tensor->name, entry), err, CKPT_ENOMEM, "out of memory");
+    if (json_object_set_new(root, tensor->name, entry))
+        TRY(error_memory(err));
     *offset = end;
 out:
     json_decref(shape);
@@ -303,7 +304,8 @@ static int header_add_values(json_t *root, const ckpt_value *values, size_t coun
         FAIL_IF(!text || json_object_set_new(metadata, values[i].key, text), err, CKPT_EUSAGE,
                 "value '%.200s' is not UTF-8", values[i].key);
     }
-    FAIL_IF(json_object_set(root, METADATA_KEY, metadata), err, CKPT_ENOMEM, "out of memory");
+    if (json_object_set(root, METADATA_KEY, metadata))
+        TRY(error_memory(err));
 out:
     json_decref(metadata);
     return rc;
@@ -332,7 +334,9 @@ int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *te
     FAIL_IF_NULL(text, err);
     store_u64(text, padded);
     memset(text + PREFIX_SIZE, ' ', padded);
-    FAIL_IF(json_dumpb(root, text + PREFIX_SIZE, size, JSON_COMPACT) != size, err, CKPT_ENOMEM, "out of memory");
+    if (json_dumpb(root, text + PREFIX_SIZE, size, JSON_COMPACT) != size)
+        TRY(error_memory(err));
+    FAIL_IF(count_marks(text + PREFIX_SIZE, size) > MARKS_MAX, err, CKPT_EUSAGE, "too many tensors for one file");
     *header = text;
     *header_size = PREFIX_SIZE + padded;
     text = NULL;

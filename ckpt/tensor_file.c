@@ -127,8 +127,8 @@ int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ck
     void *items = file->tensors;
 
     FAIL_IF(file->count >= TENSOR_FILE_TENSORS_MAX, err, CKPT_EFORMAT, "more than %u tensors", TENSOR_FILE_TENSORS_MAX);
-    FAIL_IF(!tensor_name_valid(view->name, strlen(view->name)), err, CKPT_EFORMAT,
-            "a tensor's name is not text of 1 to %d bytes", TENSOR_FILE_NAME_MAX);
+    FAIL_IF(!tensor_name_valid(view->name), err, CKPT_EFORMAT, "a tensor's name is not text of 1 to %d bytes",
+            TENSOR_FILE_NAME_MAX);
     FAIL_IF(!checked_range(view->offset, view->span_bytes, file_size), err, CKPT_EFORMAT,
             "%.200s: lies outside of the file", view->name);
     /* A stride of 0 makes few bytes look like many; work on a tensor has to stay in proportion to the file. */

@@ -91,7 +91,7 @@ int extents_make(extent **out, size_t *count, const tensor_file *file, uint64_t 
 #define TENSOR_NAME_ALONE "tensor"
 
 /* May this be a name: UTF-8 without control characters, 1 to TENSOR_FILE_NAME_MAX bytes? */
-bool tensor_name_valid(const char *name, size_t size);
+bool tensor_name_valid(const char *name);
 
 /* The name under which a tensor is paired across files and formats: without the container words in front that savers
  * put there (model. state_dict. model_state_dict. module. net. _orig_mod. ...). Returns a pointer into `name`. */

@@ -1,45 +1,17 @@
 /* Names of tensors: what may be one, how they pair across files, and what they tell about the optimizer. */
 #include "tensor_file.h"
 
+#include "text.h"
+
 #include <stdio.h>
 #include <string.h>
 
 /* ---- Validity --------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `text`, 0 when it is none (overlong, surrogate, above U+10FFFF, cut off). */
-static size_t utf8_length(const unsigned char *text, size_t size)
+bool tensor_name_valid(const char *name)
 {
-    const unsigned first = text[0];
-    if (first < 0x80)
-        return 1;
-    if (first < 0xC2 || first > 0xF4)
-        return 0;
-    const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (size < length)
-        return 0;
-    const unsigned second_min = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-    const unsigned second_max = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-    if (text[1] < second_min || text[1] > second_max)
-        return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-    return length;
-}
-
-bool tensor_name_valid(const char *name, size_t size)
-{
-    if (size == 0 || size > TENSOR_FILE_NAME_MAX)
-        return false;
-    for (size_t i = 0; i < size;) {
-        const unsigned char *at = (const unsigned char *)name + i;
-        const size_t length = utf8_length(at, size - i);
-        const bool control = at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && length == 2 && at[1] < 0xA0);
-        if (length == 0 || control)
-            return false;
-        i += length;
-    }
-    return true;
+    const size_t size = strnlen(name, TENSOR_FILE_NAME_MAX + 1);
+    return size > 0 && size <= TENSOR_FILE_NAME_MAX && text_is_clean(name, false);
 }
 
 /* ---- Pairing ---------------------------------------------------------------------------------------------------- */

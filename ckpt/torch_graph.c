@@ -1,6 +1,7 @@
 #include "torch_graph.h"
 
 #include "fail.h"
+#include "text.h"
 #include "torch_tensor.h"
 
 #include <stdio.h>
@@ -33,16 +34,19 @@ static int walk_value(walk *w, pickle_ref ref, ckpt_error *err);
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
 
-/* Appends a component; false when the name cannot be one. */
+/* Appends a component; false, and nothing appended, when it cannot be part of a name. */
 static bool name_push(walk *w, const char *text, size_t size)
 {
-    const size_t dot = w->name_size ? 1 : 0;
-    if (size + dot > TENSOR_FILE_NAME_MAX - w->name_size || !tensor_name_valid(text, size))
+    const size_t start = w->name_size + (w->name_size ? 1 : 0);
+    if (size == 0 || start > TENSOR_FILE_NAME_MAX || size > TENSOR_FILE_NAME_MAX - start || memchr(text, 0, size))
         return false;
-    if (dot)
-        w->name[w->name_size++] = '.';
-    memcpy(w->name + w->name_size, text, size);
-    w->name_size += size;
+    memcpy(w->name + start, text, size);
+    w->name[start + size] = 0;
+    if (!text_is_clean(w->name + start, false))
+        return false;
+    if (start > w->name_size)
+        w->name[w->name_size] = '.';
+    w->name_size = start + size;
     return true;
 }
 
