@@ -75,18 +75,16 @@ static int tensor_add(walk *w, const torch_tensor *tensor, ckpt_error *err)
 {
     int rc = 0;
     const pickle_node *key = &w->graph->nodes[tensor->key];
+    const char *key_text = (const char *)w->graph->data + key->as.at;
     tensor_view view = tensor->view;
     uint64_t storage_offset, storage_size, bytes;
 
-    TRY(w->find(w->payload, &storage_offset, &storage_size, (const char *)w->graph->data + key->as.at, key->count,
-                err));
-    FAIL_IF(tensor->storage_bytes > storage_size, err, CKPT_EFORMAT, "storage %.*s is shorter than its tensors",
-            (int)(key->count < 64 ? key->count : 64), (const char *)w->graph->data + key->as.at);
+    TRY(w->find(w->payload, &storage_offset, &storage_size, key_text, key->count, err));
+    FAIL_IF(tensor->storage_bytes > storage_size, err, CKPT_EFORMAT, "its storage is shorter than its tensors");
     /* An expanded tensor shows few bytes many times: more than its storage has is not for us. */
     if (!tensor_view_bytes(&bytes, &view) || bytes > storage_size)
         goto out;
     view.offset = storage_offset + tensor->storage_offset * ckpt_dtype_size(view.dtype);
-    w->name[w->name_size] = 0;
     FAIL_IF(w->name_size > w->names_left, err, CKPT_EFORMAT, "the names of the tensors are too long");
     w->names_left -= w->name_size;
     view.name = strdup(w->name_size ? w->name : TENSOR_NAME_ALONE);
@@ -94,6 +92,20 @@ static int tensor_add(walk *w, const torch_tensor *tensor, ckpt_error *err)
     TRY(tensor_file_add(w->file, &view, w->file_size, err));
 out:
     free(view.name);
+    return rc;
+}
+
+/* Adds the value to the file if it is a tensor. */
+static int tensor_visit(bool *found, walk *w, pickle_ref ref, ckpt_error *err)
+{
+    int rc = 0;
+    torch_tensor tensor;
+
+    w->name[w->name_size] = 0;
+    TRY(torch_tensor_read(found, &tensor, w->graph, ref, err));
+    if (*found)
+        TRY(tensor_add(w, &tensor, err));
+out:
     if (rc == CKPT_EFORMAT && w->name_size)
         error_prefix(err, "%.200s", w->name);
     return rc;
@@ -172,21 +184,16 @@ static int walk_value(walk *w, pickle_ref ref, ckpt_error *err)
     int rc = 0;
     pickle_node *node = &w->graph->nodes[ref];
     const size_t count = w->file->count;
-    torch_tensor tensor;
     bool found;
 
     if (node->marks || w->depth == DEPTH_MAX)
         return 0;
-    if (w->visits_left-- == 0) {
-        w->visits_left = 0;
-        return error_set(err, CKPT_EFORMAT, "its values refer to each other too often");
-    }
-    TRY(torch_tensor_read(&found, &tensor, w->graph, ref, err));
-    node->marks |= MARK_OPEN;
+    FAIL_IF(w->visits_left == 0, err, CKPT_EFORMAT, "values refer to each other too often");
+    w->visits_left--;
     w->depth++;
-    if (found)
-        TRY(tensor_add(w, &tensor, err));
-    else if (node->kind == PICKLE_OBJECT)
+    node->marks |= MARK_OPEN;
+    TRY(tensor_visit(&found, w, ref, err));
+    if (!found && node->kind == PICKLE_OBJECT)
         TRY(walk_object(w, ref, err));
     else if (node->kind == PICKLE_DICT || node->kind == PICKLE_LIST || node->kind == PICKLE_TUPLE)
         TRY(walk_items(w, ref, err));
