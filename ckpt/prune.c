@@ -91,7 +91,7 @@ static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt
     e->pack = s.pack;
     e->item.step = s.step;
     e->item.has_value = metric_value(&e->item.value, &p->metric, &s);
-    TRY(reach_check(e->why, &p->reach, &s.pack, err));
+    TRY(reach_check(e->why, NULL, &p->reach, &s.pack, err));
 out:
     snapshot_clear(&s);
     return rc;

@@ -133,15 +133,16 @@ out:
     return rc;
 }
 
-int reach_check(char why[REACH_WHY_SIZE], reach *r, const sha256 *own_pack, ckpt_error *err)
+int reach_check(char why[REACH_WHY_SIZE], sha256 *at_fault, reach *r, const sha256 *own_pack, ckpt_error *err)
 {
     int rc = 0;
     char hex[SHA256_HEX_SIZE];
+    const sha256 *bad = own_pack;
     reach_pack *const own = reach_find(r, own_pack);
 
     why[0] = 0;
+    sha256_hex(hex, own_pack);
     if (!own) {
-        sha256_hex(hex, own_pack);
         snprintf(why, REACH_WHY_SIZE, "its pack %.12s is missing", hex);
         goto out;
     }
@@ -151,17 +152,22 @@ int reach_check(char why[REACH_WHY_SIZE], reach *r, const sha256 *own_pack, ckpt
         goto out;
     }
     if (own->lacks) {
-        sha256_hex(hex, &own->lacking);
+        bad = &own->lacking;
+        sha256_hex(hex, bad);
         snprintf(why, REACH_WHY_SIZE, "it needs the pack %.12s, which is missing", hex);
         goto out;
     }
     for (uint32_t i = 0; i < own->need_count && !why[0]; i++) {
         reach_pack *const need = &r->packs[own->needs[i]];
         TRY(reach_read(r, need, err));
-        if (need->why)
+        if (need->why) {
+            bad = &need->name;
             snprintf(why, REACH_WHY_SIZE, "%s", need->why);
+        }
     }
 out:
+    if (at_fault)
+        *at_fault = *bad;
     return rc;
 }
 

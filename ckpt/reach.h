@@ -44,8 +44,8 @@ int reach_read(reach *r, reach_pack *p, ckpt_error *err);
 
 #define REACH_WHY_SIZE 320
 /* Is everything there that the checkpoint with this own pack needs, as far as names, sizes and indexes tell? `why` says
- * what is wrong, "" when nothing is. */
-int reach_check(char why[REACH_WHY_SIZE], reach *r, const sha256 *own_pack, ckpt_error *err);
+ * what is wrong and *at_fault (which may be NULL) with which pack; "" when nothing is. */
+int reach_check(char why[REACH_WHY_SIZE], sha256 *at_fault, reach *r, const sha256 *own_pack, ckpt_error *err);
 /* Marks what the checkpoint needs. *known is false when that cannot be told, because its own pack is missing or
  * damaged. */
 int reach_need(bool *known, reach *r, const sha256 *own_pack, ckpt_error *err);

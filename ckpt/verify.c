@@ -1,0 +1,349 @@
+#include "verify.h"
+
+#include "array.h"
+#include "fail.h"
+#include "utf8.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A checkpoint of the listing. */
+typedef struct verify_entry {
+    snapshot_name name;
+    snapshot snap;
+    bool readable;
+    bool suspect; /* something that it needs is damaged: its files are decoded at any level, to name what is hurt */
+} verify_entry;
+
+typedef struct verify_listing {
+    size_t count;
+    verify_entry *entries;
+} verify_listing;
+
+/* ---- Faults and progress ---------------------------------------------------------------------------------------- */
+
+static bool path_exists(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0;
+}
+
+/* Did prune or rm remove it while we looked? */
+static bool is_gone(const verifier *v, const sha256 *name, const snapshot_name *id)
+{
+    char path[FILE_PATH_MAX];
+
+    if (id)
+        return snapshot_path(path, v->store->snapshots_dir, id, NULL) == 0 && !path_exists(path);
+    return name && pack_path(path, v->store->packs_dir, name, NULL) == 0 && !path_exists(path);
+}
+
+/* One line: names of files may hold line ends and escapes, and may be too long. */
+__attribute__((format(printf, 3, 0))) static void text_fill(char *dst, size_t dst_size, const char *format,
+                                                            va_list args)
+{
+    const int full_size = vsnprintf(dst, dst_size, format, args);
+
+    if (full_size < 0 || (size_t)full_size >= dst_size)
+        dst[utf8_cut(dst, strlen(dst), dst_size - 4)] = 0;
+    for (char *c = dst; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
+int verify_fault(verifier *v, const sha256 *name, const snapshot_name *id, ckpt_error *err, const char *format, ...)
+{
+    int rc = 0;
+    va_list args;
+    ckpt_verify_result *const result = v->result;
+    ckpt_verify_fault *grown;
+
+    if (is_gone(v, name, id) || result->fault_count == VERIFY_FAULTS_MAX)
+        goto out;
+    grown = array_room(result->faults, &v->fault_capacity, result->fault_count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    result->faults = grown;
+    ckpt_verify_fault *const fault = &grown[result->fault_count++];
+    *fault = (ckpt_verify_fault){0};
+    if (name)
+        sha256_hex(fault->pack, name);
+    if (id)
+        sha256_hex(fault->checkpoint, &id->id);
+    va_start(args, format);
+    text_fill(fault->what, sizeof fault->what, format, args);
+    va_end(args);
+    if (result->fault_count == VERIFY_FAULTS_MAX)
+        snprintf(fault->what, sizeof fault->what, "further faults are not listed");
+out:
+    return rc;
+}
+
+int verify_progress(verifier *v, uint64_t bytes, ckpt_error *err)
+{
+    v->done_bytes += bytes;
+    if (v->store->progress && v->store->progress(v->store->payload, v->done_bytes, v->total_bytes))
+        return error_set(err, CKPT_EINTERRUPTED, "interrupted");
+    return 0;
+}
+
+/* ---- Names, sizes, indexes -------------------------------------------------------------------------------------- */
+
+static int entries_read(verify_listing *list, verifier *v, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name *names = NULL;
+    ckpt_error why;
+
+    TRY(snapshot_names(&names, &list->count, v->store->snapshots_dir, err));
+    list->entries = calloc(list->count ? list->count : 1, sizeof *list->entries);
+    FAIL_IF_NULL(list->entries, err);
+    v->result->checkpoints = list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        verify_entry *const e = &list->entries[i];
+        e->name = names[i];
+        rc = snapshot_read(&e->snap, v->store->snapshots_dir, &e->name, &why);
+        if (rc == CKPT_ENOMEM) {
+            rc = error_memory(err);
+            goto out;
+        }
+        e->readable = rc == 0;
+        if (rc)
+            TRY(verify_fault(v, NULL, &e->name, err, "%s", why.message));
+    }
+out:
+    free(names);
+    return rc;
+}
+
+/* Does the own pack hold the files that the snapshot promises? */
+static int tree_check(const verify_entry *e, verifier *v, ckpt_error *err)
+{
+    int rc = 0;
+    pack *own = NULL;
+    sha256 tree;
+    uint64_t raw_bytes = 0;
+
+    rc = pack_open(&own, v->store->packs_dir, &e->snap.pack, NULL);
+    if (rc) { /* it was good a moment ago: removed meanwhile, or verify_packs will say more */
+        rc = rc == CKPT_ENOMEM ? error_memory(err) : 0;
+        goto out;
+    }
+    TRY(pack_index_tree(&tree, &own->index, err));
+    for (uint32_t i = 0; i < own->index.file_count; i++)
+        raw_bytes += own->index.files[i].size;
+    if (sha256_compare(&tree, &e->snap.tree) != 0)
+        TRY(verify_fault(v, &e->snap.pack, &e->name, err, "its pack holds other files than were saved"));
+    else if (e->snap.files != own->index.file_count || e->snap.raw_bytes != raw_bytes)
+        TRY(verify_fault(v, &e->snap.pack, &e->name, err, "number or size of its files is not what its snapshot says"));
+out:
+    pack_close(own);
+    return rc;
+}
+
+static int entry_check(const verify_entry *e, verifier *v, ckpt_error *err)
+{
+    int rc = 0;
+    bool known; /* what it needs; if not, `why` tells why */
+    char why[REACH_WHY_SIZE];
+    sha256 at_fault;
+
+    if (!e->readable)
+        goto out;
+    TRY(reach_need(&known, &v->reach, &e->snap.pack, err));
+    TRY(reach_check(why, &at_fault, &v->reach, &e->snap.pack, err));
+    if (why[0])
+        TRY(verify_fault(v, &at_fault, &e->name, err, "%s", why));
+    else
+        TRY(tree_check(e, v, err));
+out:
+    return rc;
+}
+
+/* Packs that no checkpoint needs are no fault; damaged ones are, as a later save of the same bytes would trust them. */
+static int packs_check(verifier *v, ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t unneeded = 0;
+
+    v->result->packs = v->reach.count;
+    for (uint32_t i = 0; i < v->reach.count; i++) {
+        reach_pack *const p = &v->reach.packs[i];
+        TRY(reach_read(&v->reach, p, err));
+        unneeded += !p->needed;
+        if (p->why && !p->needed)
+            TRY(verify_fault(v, &p->name, NULL, err, "%s; no checkpoint needs it, `ckpt prune` removes it", p->why));
+    }
+    if (unneeded > 0)
+        store_note(v->store, "%" PRIu64 " packs that no checkpoint needs; `ckpt prune` removes them", unneeded);
+out:
+    return rc;
+}
+
+typedef struct tag_checker {
+    verifier *v;
+    const verify_listing *list;
+} tag_checker;
+
+/* A tag may be younger than the listing, and so may its checkpoint. */
+static int id_look_again(bool *found, const ckpt_store *store, const sha256 *id, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot_name *names = NULL;
+    size_t count;
+
+    TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
+    for (size_t i = 0; i < count && !*found; i++)
+        *found = sha256_compare(&names[i].id, id) == 0;
+out:
+    free(names);
+    return rc;
+}
+
+static int tag_visit(void *payload, const char *tag, ckpt_error *err)
+{
+    int rc = 0;
+    const tag_checker *const c = payload;
+    sha256 id;
+    ckpt_error why;
+
+    if (tag_check(tag, NULL))
+        goto out;
+    rc = tag_read(&id, c->v->store, tag, &why);
+    if (rc == CKPT_ENOTFOUND || rc == CKPT_ENOMEM) { /* removed since it was listed */
+        rc = rc == CKPT_ENOMEM ? error_memory(err) : 0;
+        goto out;
+    }
+    if (rc) {
+        TRY(verify_fault(c->v, NULL, NULL, err, "%s", why.message));
+        goto out;
+    }
+    bool found = false;
+    for (size_t i = 0; i < c->list->count && !found; i++)
+        found = sha256_compare(&c->list->entries[i].name.id, &id) == 0;
+    if (!found)
+        TRY(id_look_again(&found, c->v->store, &id, err));
+    if (!found)
+        TRY(verify_fault(c->v, NULL, NULL, err, "the checkpoint of the tag `%s` is gone", tag));
+out:
+    return rc;
+}
+
+static int tags_check(const verify_listing *list, verifier *v, ckpt_error *err)
+{
+    tag_checker c = {v, list};
+    const int rc = dir_each(v->store->tags_dir, tag_visit, &c, err);
+
+    return rc == CKPT_ENOTFOUND ? 0 : rc;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+static bool needs_damaged(const verifier *v, const verify_entry *e)
+{
+    const reach_pack *const own = reach_find(&v->reach, &e->snap.pack);
+
+    if (!own || own->why)
+        return own != NULL;
+    for (uint32_t i = 0; i < own->need_count; i++)
+        if (v->reach.packs[own->needs[i]].why)
+            return true;
+    return own->lacks;
+}
+
+/* Which checkpoints are decoded, and how much work that is. */
+static uint64_t entries_choose(verify_listing *list, const verifier *v, ckpt_verify_level level)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        verify_entry *const e = &list->entries[i];
+        e->suspect = e->readable && (level == CKPT_VERIFY_FULL || needs_damaged(v, e));
+        if (e->suspect)
+            bytes += e->snap.raw_bytes;
+    }
+    return bytes;
+}
+
+static int files_check(verify_listing *list, verifier *v, ckpt_error *err)
+{
+    int rc = 0;
+    size_t found;
+    file_verifier *files = NULL;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const verify_entry *const e = &list->entries[i];
+        if (!e->suspect)
+            continue;
+        if (!files)
+            TRY(file_verifier_new(&files, v, err));
+        TRY(file_verifier_run(&found, files, &e->name, &e->snap, err));
+    }
+out:
+    file_verifier_free(files);
+    return rc;
+}
+
+static uint64_t packs_bytes(const reach *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += r->packs[i].why ? 0 : r->packs[i].size;
+    return bytes;
+}
+
+static int verify_run(verify_listing *list, verifier *v, ckpt_verify_level level, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(entries_read(list, v, err));
+    TRY(reach_new(&v->reach, v->store, err)); /* after the snapshots: what they need is then listed */
+    for (size_t i = 0; i < list->count; i++)
+        TRY(entry_check(&list->entries[i], v, err));
+    TRY(packs_check(v, err));
+    TRY(tags_check(list, v, err));
+    if (level >= CKPT_VERIFY_READ) {
+        v->total_bytes = packs_bytes(&v->reach) + entries_choose(list, v, level);
+        TRY(verify_packs(v, err));
+    }
+    v->total_bytes = v->done_bytes + entries_choose(list, v, level); /* reading may have found more to decode */
+    TRY(files_check(list, v, err));
+out:
+    return rc;
+}
+
+int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, ckpt_verify_level level, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_verify_result unwanted, *const out_result = result ? result : &unwanted;
+    verifier v = {.store = store, .result = out_result};
+    verify_listing list = {0};
+
+    *out_result = (ckpt_verify_result){0};
+    FAIL_IF(level > CKPT_VERIFY_FULL, err, CKPT_EUSAGE, "no such level of verify");
+    TRY(verify_run(&list, &v, level, err));
+    if (out_result->fault_count > 0) {
+        rc = error_set(err, CKPT_EDATA, "%zu faults, the first: %s", out_result->fault_count,
+                       out_result->faults[0].what);
+        error_where(err, store->path);
+    }
+out:
+    for (size_t i = 0; i < list.count; i++)
+        snapshot_clear(&list.entries[i].snap);
+    free(list.entries);
+    hash_set_clear(&v.decoded);
+    reach_clear(&v.reach);
+    if ((rc && rc != CKPT_EDATA) || !result)
+        ckpt_verify_result_clear(out_result);
+    return rc;
+}
+
+void ckpt_verify_result_clear(ckpt_verify_result *result)
+{
+    free(result->faults);
+    *result = (ckpt_verify_result){0};
+}
