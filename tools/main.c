@@ -76,6 +76,7 @@ int main(int argc, char **argv)
 
     output_open();
     int rc = run_command(&s, argc > 0 ? argc - 1 : 0, argv + 1, &err);
+    session_work_end(&s);
     int output_rc = output_close(&output_err);
     if (rc)
         session_report(rc, &err);

@@ -1,8 +1,8 @@
 #include "option.h"
 
 #include "fail.h"
+#include "units.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,12 +136,11 @@ static int value_check(option_given *given, const option_syntax *syntax, ckpt_er
     const char *context = syntax_context(syntax), *colon = syntax_colon(syntax), *text = given->text;
 
     if (row->kind == OPT_COUNT) {
-        char *end = NULL;
-        errno = 0;
-        if (text[0] >= '0' && text[0] <= '9')
-            given->count = strtoll(text, &end, 10);
-        FAIL_IF(!end || *end || errno, err, CKPT_EUSAGE, "%s%s--%s %s: not a whole number from 0 to %lld", context,
-                colon, row->name, text, (long long)INT64_MAX);
+        uint64_t count = 0;
+        FAIL_IF(parse_u64(&count, text, NULL) || count > INT64_MAX, err, CKPT_EUSAGE,
+                "%s%s--%s %s: not a whole number from 0 to %lld", context, colon, row->name, text,
+                (long long)INT64_MAX);
+        given->count = (int64_t)count;
     } else if (row->kind == OPT_PAIR) {
         FAIL_IF(!strchr(text, '=') || text[0] == '=', err, CKPT_EUSAGE, "%s%s--%s %s: not of the form %s", context,
                 colon, row->name, text, row->value);

@@ -1,11 +1,14 @@
 #include "output.h"
 
 #include "fail.h"
+#include "visible.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OUTPUT_BUFFER_SIZE (1u << 16)
@@ -45,34 +48,9 @@ int output_close(ckpt_error *err)
     return error_errno(err, errno ? errno : EIO, "write output");
 }
 
-/* Bytes of the UTF-8 character at `text` when it may be shown as it is; 0 when not. Lead bytes that begin overlong
- * forms or code points above U+10FFFF are not let through; terminals handle the rest. */
-static size_t shown_size(const unsigned char *text)
-{
-    unsigned char lead = text[0];
-    size_t size = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-
-    if (size == 1)
-        return lead >= 0x20 && lead != 0x7F;
-    if (lead == 0xC2 && text[1] < 0xA0)
-        return 0; /* C1 controls */
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-    return size;
-}
-
 void output_text(FILE *out, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        size_t size = shown_size(p);
-        if (size)
-            fwrite(p, 1, size, out);
-        else if (*p == '\n' || *p == '\t')
-            fputs(*p == '\n' ? "\\n" : "\\t", out);
-        else
-            fprintf(out, "\\x%02x", *p);
-        p += size ? size : 1;
-    }
+    char *visible = visible_text(NULL, text, strlen(text));
+    fputs(visible ? visible : "(no memory)", out);
+    free(visible);
 }

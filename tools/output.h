@@ -14,7 +14,7 @@ void output_open(void);
 /* Flushes and closes stdout. A full disk or a broken device is an error; a reader that went away (`| head`) is not. */
 int output_close(ckpt_error *err);
 
-/* Writes text with control characters, and bytes that are not UTF-8, as \n, \t or \xNN: names come from outside. */
+/* Writes text that came from outside, made safe to show; see visible.h. */
 void output_text(FILE *out, const char *text);
 
 #endif

@@ -24,13 +24,27 @@ static void on_signal(int number)
     stop_requested = 1;
 }
 
-void session_catch_signals(void)
+/* Once: a second signal has its usual effect, should the work not come to its next progress call. */
+static void catch_signals(void)
 {
-    /* Once: a second signal has its usual effect, should the work not come to its next progress call. */
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+void session_work_begin(session *s, const char *what)
+{
+    const progress_options options = {.out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what};
+    catch_signals();
+    s->work = what;
+    progress_start(&s->progress, &options);
+}
+
+void session_work_end(session *s)
+{
+    progress_finish(&s->progress);
+    s->work = NULL;
 }
 
 int session_configure(session *s, ckpt_error *err)
@@ -53,7 +67,7 @@ out:
 static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
 {
     session *s = payload;
-    (void)s, (void)done_bytes, (void)total_bytes;
+    progress_update(&s->progress, done_bytes, total_bytes);
     return stop_requested;
 }
 
@@ -65,6 +79,8 @@ static void on_note(void *payload, const char *note)
         session_warn(s, "%s", note);
     else if (s->note_count <= NOTES_MAX)
         session_note(s, "%s", note);
+    else if (s->note_count == NOTES_MAX + 1)
+        session_note(s, "there are more notes like these");
 }
 
 int session_open(session *s, ckpt_error *err)
@@ -76,18 +92,24 @@ int session_open(session *s, ckpt_error *err)
 
 void session_close(session *s)
 {
+    session_work_end(s);
     ckpt_store_close(s->store);
     s->store = NULL;
     arguments_clear(&s->args);
 }
 
-static void print_labelled(const char *label, const char *format, va_list list)
+static void print_labelled(session *s, const char *label, const char *format, va_list list)
 {
+    const char *work = s->work;
     char line[LINE_SIZE_MAX];
+
+    session_work_end(s); /* the bar makes room */
     vsnprintf(line, sizeof(line), format, list);
     fputs(label, stderr);
     output_text(stderr, line);
     fputc('\n', stderr);
+    if (work)
+        session_work_begin(s, work);
 }
 
 void session_note(session *s, const char *format, ...)
@@ -96,16 +118,15 @@ void session_note(session *s, const char *format, ...)
     if (s->quiet)
         return;
     va_start(list, format);
-    print_labelled("note: ", format, list);
+    print_labelled(s, "note: ", format, list);
     va_end(list);
 }
 
 void session_warn(session *s, const char *format, ...)
 {
     va_list list;
-    (void)s;
     va_start(list, format);
-    print_labelled("warning: ", format, list);
+    print_labelled(s, "warning: ", format, list);
     va_end(list);
 }
 

@@ -5,6 +5,8 @@
 
 #include "command.h"
 
+#include "progress.h"
+
 #include <ckpt/store.h>
 
 typedef struct session {
@@ -17,6 +19,8 @@ typedef struct session {
     ckpt_store *store;
     bool notes_are_warnings; /* of commands to which the library notes nothing but trouble */
     size_t note_count;
+    const char *work; /* what is under way; NULL: nothing */
+    progress progress;
 } session;
 
 /* Takes over what the global options among args say. */
@@ -26,8 +30,9 @@ int session_configure(session *s, ckpt_error *err);
 int session_open(session *s, ckpt_error *err);
 void session_close(session *s);
 
-/* SIGINT and SIGTERM from now on stop work at the next progress call, with CKPT_EINTERRUPTED. */
-void session_catch_signals(void);
+/* Long work begins: shows how far it is, and lets SIGINT and SIGTERM stop it with CKPT_EINTERRUPTED. */
+void session_work_begin(session *s, const char *what);
+void session_work_end(session *s); /* also when nothing is under way */
 
 /* "note: ..." or "warning: ..." on stderr; notes not with --quiet. */
 void session_note(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

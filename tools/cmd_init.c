@@ -1,0 +1,62 @@
+#include "output.h"
+#include "policy.h"
+#include "print.h"
+#include "session.h"
+
+#include "fail.h"
+
+#include <stdlib.h>
+
+static int print_json(const session *s, bool existed, const char *keep, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *object = json_object();
+
+    TRY(json_out_set(object, "store", print_json_text(ckpt_store_path(s->store)), err));
+    TRY(json_out_set(object, "existed", json_boolean(existed), err));
+    TRY(json_out_set(object, "keep", keep ? print_json_text(keep) : json_null(), err));
+    TRY(json_out_value(stdout, object, err));
+out:
+    json_decref(object);
+    return rc;
+}
+
+static int cmd_init(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    bool existed = false;
+    char *keep = NULL;
+    const char *dir = s->args.word_count ? s->args.words[0] : s->store_path ? s->store_path : ".";
+
+    TRY(ckpt_store_init(&existed, dir, err));
+    s->store_path = dir;
+    TRY(session_open(s, err));
+    TRY(policy_read(&keep, s->store, err));
+    if (s->json)
+        TRY(print_json(s, existed, keep, err));
+    else if (!s->quiet) {
+        fputs(existed ? "store was there already: " : "store made: ", stdout);
+        output_text(stdout, ckpt_store_path(s->store));
+        printf("\nprune keeps: ");
+        output_text(stdout, keep ? keep : "everything");
+        printf("\nnext: `ckpt save PATH...` keeps the files of a training\n");
+    }
+out:
+    free(keep);
+    return rc;
+}
+
+const command CMD_INIT = {
+    .name = "init",
+    .args = "[DIR]",
+    .summary = "Make a store",
+    .about = "Makes the folder .ckpt in DIR, or here without DIR. Its config.ini begins with a retention policy that "
+             "fits a disk of 5 GB; only `ckpt prune` applies it. A store that is there already is left as it is.",
+    .examples = "ckpt init\there\n"
+                "ckpt init /data/runs\tin another folder\n",
+    .exits = EXITS(0, 2, 5, 9, 10),
+    .words_max = 1,
+    .group = GROUP_START,
+    .completes = COMPLETES_PATHS,
+    .run = cmd_init,
+};

@@ -1,0 +1,146 @@
+#include "print.h"
+#include "session.h"
+
+#include "fail.h"
+#include "table.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+
+static const option OPTIONS[] = {
+    {"limit", 'n', OPT_COUNT, "N", "only the N newest"},
+    {0},
+};
+
+/* Columns that say something about at least one row. */
+typedef struct log_columns {
+    bool step, tags, meta, message;
+} log_columns;
+
+static log_columns columns_find(const ckpt_list *list, size_t count)
+{
+    log_columns c = {0};
+    for (size_t i = 0; i < count; i++) {
+        const ckpt_info *info = ckpt_list_get(list, i);
+        c.step |= info->step != CKPT_STEP_NONE;
+        c.tags |= info->tag_count > 0;
+        c.meta |= info->meta_count > 0;
+        c.message |= info->message[0] != 0;
+    }
+    return c;
+}
+
+/* Adds malloc'ed text as a cell and frees it. */
+static int add_text(table *t, char *text, table_color color, ckpt_error *err)
+{
+    int rc = 0;
+    FAIL_IF_NULL(text, err);
+    TRY(table_add(t, text, color, err));
+out:
+    free(text);
+    return rc;
+}
+
+static int add_row(table *t, log_columns c, const ckpt_info *info, ckpt_error *err)
+{
+    int rc = 0;
+    char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
+
+    TRY(table_add(t, print_id(id, info->id), TABLE_YELLOW, err));
+    if (c.step)
+        TRY(table_add(t, print_step(text, info->step), TABLE_PLAIN, err));
+    TRY(table_add(t, print_time(text, info->time), TABLE_PLAIN, err));
+    TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
+    TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
+    if (c.tags)
+        TRY(add_text(t, print_tags(info), TABLE_GREEN, err));
+    if (c.meta)
+        TRY(add_text(t, print_meta(info), TABLE_PLAIN, err));
+    if (c.message)
+        TRY(table_add(t, info->message, TABLE_PLAIN, err));
+out:
+    return rc;
+}
+
+static int print_table(const session *s, const ckpt_list *list, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+    table *t = NULL;
+    table_column columns[8];
+    size_t used = 0;
+    const log_columns c = columns_find(list, count);
+
+    columns[used++] = (table_column){"ID", TABLE_LEFT};
+    if (c.step)
+        columns[used++] = (table_column){"STEP", TABLE_RIGHT};
+    columns[used++] = (table_column){"TIME", TABLE_RIGHT};
+    columns[used++] = (table_column){"SIZE", TABLE_RIGHT};
+    columns[used++] = (table_column){"STORED", TABLE_RIGHT};
+    if (c.tags)
+        columns[used++] = (table_column){"TAGS", TABLE_LEFT};
+    if (c.meta)
+        columns[used++] = (table_column){"META", TABLE_LEFT};
+    if (c.message)
+        columns[used++] = (table_column){"MESSAGE", TABLE_LEFT};
+    TRY(table_new(&t, columns, used, err));
+    for (size_t i = 0; i < count; i++)
+        TRY(add_row(t, c, ckpt_list_get(list, i), err));
+    TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+out:
+    table_free(t);
+    return rc;
+}
+
+static int print_json_lines(const ckpt_list *list, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *object = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        object = json_object();
+        TRY(print_json_info(object, ckpt_list_get(list, i), err));
+        TRY(json_out_line(stdout, object, err));
+        json_decref(object);
+        object = NULL;
+    }
+out:
+    json_decref(object);
+    return rc;
+}
+
+static int cmd_log(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_list *list = NULL;
+    size_t count;
+    const uint64_t limit = (uint64_t)arguments_count(&s->args, "limit", INT64_MAX);
+
+    TRY(session_open(s, err));
+    TRY(ckpt_list_new(&list, s->store, err));
+    count = ckpt_list_count(list);
+    if (count > limit)
+        count = (size_t)limit;
+    if (s->json)
+        TRY(print_json_lines(list, count, err));
+    else if (count)
+        TRY(print_table(s, list, count, err));
+    else if (!s->quiet && !ckpt_list_count(list))
+        puts("no checkpoint is in this store; `ckpt save PATH...` makes the first");
+out:
+    ckpt_list_free(list);
+    return rc;
+}
+
+const command CMD_LOG = {
+    .name = "log",
+    .args = "",
+    .summary = "List checkpoints, newest first",
+    .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
+             "`save --meta` gave. With --json each checkpoint is one line.",
+    .examples = "ckpt log -n 10\tthe ten newest\n"
+                "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
+    .options = OPTIONS,
+    .exits = EXITS(0, 2, 3, 4, 9, 10),
+    .group = GROUP_LOOK,
+    .run = cmd_log,
+};

@@ -1,0 +1,154 @@
+#include "policy.h"
+#include "print.h"
+#include "session.h"
+
+#include "fail.h"
+#include "table.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const option OPTIONS[] = {
+    {"keep", 0, OPT_TEXT, "POLICY", "keep by this policy instead of that of config.ini"},
+    {"dry-run", 0, OPT_FLAG, NULL, "only show what would be kept and removed"},
+    {"yes", 'y', OPT_FLAG, NULL, "do not ask, with --keep; the policy of config.ini needs no asking"},
+    {0},
+};
+
+/* The list is the store's before anything was removed. */
+static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, ckpt_error *err)
+{
+    static const table_column COLUMNS[] = {{"ID", TABLE_LEFT},    {"STEP", TABLE_RIGHT}, {"TIME", TABLE_RIGHT},
+                                           {"SIZE", TABLE_RIGHT}, {"", TABLE_LEFT},      {"WHY", TABLE_LEFT}};
+    int rc = 0;
+    table *t = NULL;
+
+    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
+    for (size_t i = 0, k = 0; i < plan->row_count; i++) {
+        const ckpt_prune_row *row = &plan->rows[i];
+        const ckpt_info *info = NULL;
+        char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
+
+        /* Both stand newest first, so one pass finds all. */
+        for (size_t j = k; j < ckpt_list_count(list) && !info; j++)
+            if (strcmp(ckpt_list_get(list, j)->id, row->id) == 0) {
+                info = ckpt_list_get(list, j);
+                k = j + 1;
+            }
+        TRY(table_add(t, print_id(id, row->id), TABLE_YELLOW, err));
+        TRY(table_add(t, info ? print_step(text, info->step) : "", TABLE_PLAIN, err));
+        TRY(table_add(t, info ? print_time(text, info->time) : "", TABLE_PLAIN, err));
+        TRY(table_add(t, info ? print_size(text, info->raw_bytes) : "", TABLE_PLAIN, err));
+        TRY(table_add(t, row->keep ? "keep" : "remove", row->keep ? TABLE_GREEN : TABLE_RED, err));
+        TRY(table_add(t, row->reason, TABLE_PLAIN, err));
+    }
+    TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+out:
+    table_free(t);
+    return rc;
+}
+
+static void print_totals(const ckpt_prune_result *result, bool dry_run)
+{
+    char checkpoints[UNITS_TEXT_SIZE], packs[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE];
+    printf("%s %s, %s; %s%s\n", dry_run ? "would remove" : "removed",
+           print_count(checkpoints, result->removed_checkpoints, "checkpoint"),
+           print_count(packs, result->removed_packs, "pack"), print_size(bytes, result->freed_bytes),
+           dry_run ? " would be free" : " freed");
+}
+
+static int print_json(const ckpt_prune_result *result, const char *keep, bool dry_run, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *object = json_object(), *rows;
+
+    TRY(json_out_set(object, "keep", keep ? print_json_text(keep) : json_null(), err));
+    TRY(json_out_set(object, "dry_run", json_boolean(dry_run), err));
+    TRY(json_out_set(object, "removed_checkpoints", json_out_count(result->removed_checkpoints), err));
+    TRY(json_out_set(object, "removed_packs", json_out_count(result->removed_packs), err));
+    TRY(json_out_set(object, "freed_bytes", json_out_count(result->freed_bytes), err));
+    rows = json_array();
+    TRY(json_out_set(object, "checkpoints", rows, err));
+    for (size_t i = 0; i < result->row_count; i++) {
+        json_t *row = json_object();
+        TRY(json_out_append(rows, row, err));
+        TRY(json_out_set(row, "id", print_json_text(result->rows[i].id), err));
+        TRY(json_out_set(row, "keep", json_boolean(result->rows[i].keep), err));
+        TRY(json_out_set(row, "reason", print_json_text(result->rows[i].reason), err));
+    }
+    TRY(json_out_value(stdout, object, err));
+out:
+    json_decref(object);
+    return rc;
+}
+
+/* A policy of the command line nobody has consented to: shows what it removes, then asks. */
+static int confirm_policy(session *s, ckpt_prune_options options, const ckpt_list *list, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_prune_result plan = {0};
+    char count[UNITS_TEXT_SIZE], what[2 * UNITS_TEXT_SIZE];
+
+    options.dry_run = true;
+    TRY(ckpt_prune(&plan, s->store, &options, err));
+    if (!plan.removed_checkpoints)
+        goto out;
+    if (session_can_ask() && !s->json)
+        TRY(print_rows(s, &plan, list, err));
+    snprintf(what, sizeof(what), "remove %s", print_count(count, plan.removed_checkpoints, "checkpoint"));
+    TRY(session_confirm(s, what, err));
+out:
+    ckpt_prune_result_clear(&plan);
+    return rc;
+}
+
+static int cmd_prune(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_list *list = NULL;
+    ckpt_prune_result result = {0};
+    char *policy = NULL;
+    const ckpt_prune_options options = {.size = sizeof(options),
+                                        .dry_run = arguments_flag(&s->args, "dry-run"),
+                                        .keep = arguments_text(&s->args, "keep")};
+
+    TRY(session_open(s, err));
+    TRY(ckpt_list_new(&list, s->store, err));
+    if (options.keep && !options.dry_run && !arguments_flag(&s->args, "yes"))
+        TRY(confirm_policy(s, options, list, err));
+    session_work_begin(s, "prune");
+    TRY(ckpt_prune(&result, s->store, &options, err));
+    session_work_end(s);
+    if (!options.keep)
+        TRY(policy_read(&policy, s->store, err));
+    if (s->json)
+        TRY(print_json(&result, options.keep ? options.keep : policy, options.dry_run, err));
+    else if (!s->quiet) {
+        if (result.row_count)
+            TRY(print_rows(s, &result, list, err));
+        print_totals(&result, options.dry_run);
+    }
+out:
+    free(policy);
+    ckpt_prune_result_clear(&result);
+    ckpt_list_free(list);
+    return rc;
+}
+
+const command CMD_PRUNE = {
+    .name = "prune",
+    .args = "",
+    .summary = "Remove what the retention policy does not keep",
+    .about = "Applies `keep` of config.ini, and removes what `ckpt rm` left behind. The newest good checkpoint stays "
+             "whatever the policy says, and what a running save refers to stays too.\n\n"
+             "A policy is rules with commas between, as in `last 5, best 2, every 10000 steps, tagged`; a checkpoint "
+             "stays when one of them keeps it.",
+    .examples = "ckpt prune --dry-run\tlook first\n"
+                "ckpt prune\tafter each save, as a training script may do\n"
+                "ckpt prune --keep 'last 1, tagged' --yes\twhen the disk must be free now\n",
+    .options = OPTIONS,
+    .exits = EXITS(0, 2, 3, 4, 8, 9, 10, 130),
+    .group = GROUP_CARE,
+    .run = cmd_prune,
+};

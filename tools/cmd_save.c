@@ -1,0 +1,138 @@
+#include "print.h"
+#include "session.h"
+
+#include "fail.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const option OPTIONS[] = {
+    {"message", 'm', OPT_TEXT, "TEXT", "say what this checkpoint is"},
+    {"meta", 0, OPT_PAIR, "KEY=VALUE", "keep a value beside it, as val_acc=0.93; may be given several times"},
+    {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
+    {"tag", 0, OPT_TEXT, "NAME", "also tag it"},
+    {0},
+};
+
+/* The --meta pairs, cut at their first `=`. */
+typedef struct meta_list {
+    ckpt_value *rows;
+    char **keys; /* what rows[i].key points to */
+    size_t count;
+} meta_list;
+
+static void meta_clear(meta_list *meta)
+{
+    for (size_t i = 0; i < meta->count; i++)
+        free(meta->keys[i]);
+    free(meta->keys);
+    free(meta->rows);
+}
+
+static int meta_read(meta_list *out, const arguments *args, ckpt_error *err)
+{
+    int rc = 0;
+    size_t pairs = 0;
+
+    while (arguments_pair(args, "meta", pairs))
+        pairs++;
+    out->rows = calloc(pairs + 1, sizeof(*out->rows));
+    out->keys = calloc(pairs + 1, sizeof(*out->keys));
+    FAIL_IF_NULL(out->rows, err);
+    FAIL_IF_NULL(out->keys, err);
+    for (size_t i = 0; i < pairs; i++) {
+        const char *pair = arguments_pair(args, "meta", i), *equals = strchr(pair, '=');
+        out->keys[i] = strndup(pair, (size_t)(equals - pair));
+        FAIL_IF_NULL(out->keys[i], err);
+        out->rows[i] = (ckpt_value){.key = out->keys[i], .value = equals + 1};
+        out->count++;
+    }
+out:
+    return rc;
+}
+
+static void print_line(const ckpt_save_result *saved, int64_t step, double seconds)
+{
+    char files[UNITS_TEXT_SIZE], raw[UNITS_TEXT_SIZE], stored[UNITS_TEXT_SIZE], part[UNITS_TEXT_SIZE],
+        time[UNITS_TEXT_SIZE];
+
+    printf("saved %.*s", PRINT_ID_DIGITS, saved->id);
+    if (step != CKPT_STEP_NONE)
+        printf(" step %" PRId64, step);
+    printf(": %s, %s as %s", print_count(files, saved->files, "file"), print_size(raw, saved->raw_bytes),
+           print_size(stored, saved->stored_bytes));
+    if (saved->raw_bytes)
+        printf(" (%s)", print_percent(part, saved->stored_bytes, saved->raw_bytes));
+    printf(", %s\n", print_seconds(time, seconds));
+}
+
+static int print_json(const ckpt_save_result *saved, int64_t step, double seconds, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *object = json_object();
+
+    TRY(json_out_set(object, "id", print_json_text(saved->id), err));
+    TRY(json_out_set(object, "sequence", json_out_count(saved->sequence), err));
+    TRY(json_out_set(object, "step", print_json_step(step), err));
+    TRY(json_out_set(object, "files", json_out_count(saved->files), err));
+    TRY(json_out_set(object, "tensors", json_out_count(saved->tensors), err));
+    TRY(json_out_set(object, "raw_bytes", json_out_count(saved->raw_bytes), err));
+    TRY(json_out_set(object, "stored_bytes", json_out_count(saved->stored_bytes), err));
+    TRY(json_out_set(object, "coded_bytes", json_out_count(saved->coded_bytes), err));
+    TRY(json_out_set(object, "shared_bytes", json_out_count(saved->shared_bytes), err));
+    TRY(json_out_set(object, "seconds", json_out_real(seconds), err));
+    TRY(json_out_value(stdout, object, err));
+out:
+    json_decref(object);
+    return rc;
+}
+
+static int cmd_save(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    meta_list meta = {0};
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    ckpt_save_result saved;
+    double begin = print_clock();
+
+    TRY(meta_read(&meta, &s->args, err));
+    options.message = arguments_text(&s->args, "message");
+    options.step = arguments_count(&s->args, "step", CKPT_STEP_NONE);
+    options.meta = meta.rows;
+    options.meta_count = meta.count;
+    options.tag = arguments_text(&s->args, "tag");
+    TRY(session_open(s, err));
+    session_work_begin(s, "save");
+    TRY(ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err));
+    session_work_end(s);
+    if (s->json)
+        TRY(print_json(&saved, options.step, print_clock() - begin, err));
+    else if (!s->quiet)
+        print_line(&saved, options.step, print_clock() - begin);
+out:
+    meta_clear(&meta);
+    return rc;
+}
+
+const command CMD_SAVE = {
+    .name = "save",
+    .args = "PATH...",
+    .summary = "Save files or folders as a checkpoint",
+    .about = "A PATH under the current folder keeps its relative path, any other its last component. A store is never "
+             "part of a save. When the command returns, the checkpoint is on disk; when it is stopped, by whatever, "
+             "all earlier checkpoints are as they were.\n\n"
+             "Files of PyTorch, safetensors and NumPy are taken apart into tensors, which are kept as what changed "
+             "since the checkpoint before. All others are kept too, as bytes. Restoring gives every file back byte for "
+             "byte.",
+    .examples = "ckpt save runs/exp1\ta whole folder\n"
+                "ckpt save model.pt --step 500 --meta val_acc=0.93\twith what `step:500` and `best` look at\n"
+                "ckpt save model.pt -m 'before the new schedule' --tag baseline\twith a name of its own\n",
+    .options = OPTIONS,
+    .exits = EXITS(0, 2, 3, 4, 5, 8, 9, 10, 130),
+    .words_min = 1,
+    .words_max = WORDS_NO_MAX,
+    .group = GROUP_START,
+    .completes = COMPLETES_PATHS,
+    .run = cmd_save,
+};

@@ -1,0 +1,294 @@
+#include "output.h"
+#include "print.h"
+#include "session.h"
+
+#include "fail.h"
+#include "table.h"
+#include "terminal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHA256_SHOWN 16 /* digits; --json has all */
+
+static const option OPTIONS[] = {
+    {"tensors", 't', OPT_FLAG, NULL, "also list the tensors"},
+    {0},
+};
+
+static const char *kind_name(const ckpt_file_info *file)
+{
+    static const char *const NAMES[] = {[CKPT_FILE] = "file", [CKPT_FOLDER] = "folder", [CKPT_LINK] = "link"};
+    return NAMES[file->kind];
+}
+
+/* ---- For people ------------------------------------------------------------------------------------------------- */
+
+static void print_field(const char *name, const char *text)
+{
+    printf("%-11s ", name);
+    output_text(stdout, text);
+    fputc('\n', stdout);
+}
+
+static int print_info(const ckpt_info *info, ckpt_error *err)
+{
+    int rc = 0;
+    char a[UNITS_TEXT_SIZE], b[UNITS_TEXT_SIZE], c[UNITS_TEXT_SIZE], size[4 * UNITS_TEXT_SIZE];
+    char *tags = print_tags(info), *meta = print_meta(info);
+
+    FAIL_IF_NULL(tags, err);
+    FAIL_IF_NULL(meta, err);
+    print_field("checkpoint", info->id);
+    printf("%-11s %" PRIu64 "\n", "sequence", info->sequence);
+    print_field("time", print_time(a, info->time));
+    if (info->step != CKPT_STEP_NONE)
+        print_field("step", print_step(a, info->step));
+    if (*info->message)
+        print_field("message", info->message);
+    if (*tags)
+        print_field("tags", tags);
+    if (*meta)
+        print_field("meta", meta);
+    snprintf(size, sizeof(size), "%s as %s (%s)", print_size(a, info->raw_bytes), print_size(b, info->stored_bytes),
+             print_percent(c, info->stored_bytes, info->raw_bytes));
+    print_field("size", size);
+    fputc('\n', stdout);
+out:
+    free(tags);
+    free(meta);
+    return rc;
+}
+
+/* "link -> target" for links; malloc'ed. */
+static char *path_text(const ckpt_file_info *file)
+{
+    size_t size = strlen(file->path) + strlen(file->link_target) + sizeof(" -> /");
+    char *text = malloc(size);
+    if (text)
+        snprintf(text, size, "%s%s%s%s", file->path, file->kind == CKPT_LINK ? " -> " : "",
+                 file->kind == CKPT_LINK ? file->link_target : "", file->kind == CKPT_FOLDER ? "/" : "");
+    return text;
+}
+
+static int add_file(table *t, const ckpt_file_info *file, ckpt_error *err)
+{
+    int rc = 0;
+    const bool plain = file->kind == CKPT_FILE;
+    char text[UNITS_TEXT_SIZE], digits[SHA256_SHOWN + 1];
+    char *path = path_text(file);
+
+    FAIL_IF_NULL(path, err);
+    TRY(table_add(t, plain ? print_size(text, file->size) : "", TABLE_PLAIN, err));
+    TRY(table_add(t, plain ? file->format : kind_name(file), TABLE_PLAIN, err));
+    snprintf(text, sizeof(text), "%zu", file->tensor_count);
+    TRY(table_add(t, plain ? text : "", TABLE_PLAIN, err));
+    snprintf(digits, sizeof(digits), "%s", file->sha256);
+    TRY(table_add(t, digits, TABLE_DIM, err));
+    TRY(table_add(t, path, TABLE_PLAIN, err));
+out:
+    free(path);
+    return rc;
+}
+
+static int print_files(const session *s, const ckpt_content *content, ckpt_error *err)
+{
+    static const table_column COLUMNS[] = {{"SIZE", TABLE_RIGHT},
+                                           {"FORMAT", TABLE_LEFT},
+                                           {"TENSORS", TABLE_RIGHT},
+                                           {"SHA-256", TABLE_LEFT},
+                                           {"PATH", TABLE_LEFT}};
+    int rc = 0;
+    table *t = NULL;
+
+    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
+    for (size_t i = 0; i < ckpt_content_file_count(content); i++)
+        TRY(add_file(t, ckpt_content_file(content, i), err));
+    TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+out:
+    table_free(t);
+    return rc;
+}
+
+/* Strings beside the tensors, of all files. */
+static int print_values(const session *s, const ckpt_content *content, ckpt_error *err)
+{
+    static const table_column COLUMNS[] = {{"KEY", TABLE_LEFT}, {"VALUE", TABLE_LEFT}};
+    int rc = 0;
+    bool any = false;
+    table *t = NULL;
+
+    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
+    for (size_t file = 0; file < ckpt_content_file_count(content); file++)
+        for (size_t i = 0; i < ckpt_content_value_count(content, file); i++) {
+            const ckpt_value *value = ckpt_content_value(content, file, i);
+            TRY(table_add(t, value->key, TABLE_PLAIN, err));
+            TRY(table_add(t, value->value, TABLE_PLAIN, err));
+            any = true;
+        }
+    if (any) {
+        fputc('\n', stdout);
+        TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+    }
+out:
+    table_free(t);
+    return rc;
+}
+
+static int print_tensors(const session *s, const ckpt_content *content, ckpt_error *err)
+{
+    static const table_column COLUMNS[] = {
+        {"SIZE", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT}, {"SHAPE", TABLE_LEFT}, {"TENSOR", TABLE_LEFT}};
+    int rc = 0;
+    table *t = NULL;
+
+    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
+    for (size_t i = 0; i < ckpt_content_tensor_count(content); i++) {
+        const ckpt_tensor_info *tensor = ckpt_content_tensor(content, i);
+        char text[UNITS_TEXT_SIZE], shape[PRINT_SHAPE_SIZE];
+        TRY(table_add(t, print_size(text, tensor->bytes), TABLE_PLAIN, err));
+        TRY(table_add(t, ckpt_dtype_name(tensor->dtype), TABLE_PLAIN, err));
+        TRY(table_add(t, print_shape(shape, tensor->rank, tensor->shape), TABLE_PLAIN, err));
+        TRY(table_add(t, tensor->name, TABLE_PLAIN, err));
+    }
+    fputc('\n', stdout);
+    TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+out:
+    table_free(t);
+    return rc;
+}
+
+/* ---- For programs ----------------------------------------------------------------------------------------------- */
+
+static int json_values(json_t *object, const ckpt_content *content, size_t file, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *values = json_object();
+
+    TRY(json_out_set(object, "values", values, err));
+    for (size_t i = 0; i < ckpt_content_value_count(content, file); i++) {
+        const ckpt_value *value = ckpt_content_value(content, file, i);
+        TRY(json_out_set(values, value->key, print_json_text(value->value), err));
+    }
+out:
+    return rc;
+}
+
+static int json_file(json_t *row, const ckpt_content *content, size_t i, ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_file_info *file = ckpt_content_file(content, i);
+
+    TRY(json_out_set(row, "path", print_json_text(file->path), err));
+    TRY(json_out_set(row, "kind", print_json_text(kind_name(file)), err));
+    TRY(json_out_set(row, "mode", json_integer(file->mode), err));
+    if (file->kind == CKPT_LINK)
+        TRY(json_out_set(row, "link_target", print_json_text(file->link_target), err));
+    if (file->kind == CKPT_FILE) {
+        TRY(json_out_set(row, "size_bytes", json_out_count(file->size), err));
+        TRY(json_out_set(row, "sha256", print_json_text(file->sha256), err));
+        TRY(json_out_set(row, "format", print_json_text(file->format), err));
+        TRY(json_out_set(row, "tensors", json_out_count(file->tensor_count), err));
+        TRY(json_values(row, content, i, err));
+    }
+out:
+    return rc;
+}
+
+static int json_tensors(json_t *object, const ckpt_content *content, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *tensors = json_array();
+
+    TRY(json_out_set(object, "tensor_list", tensors, err));
+    for (size_t i = 0; i < ckpt_content_tensor_count(content); i++) {
+        const ckpt_tensor_info *tensor = ckpt_content_tensor(content, i);
+        json_t *row = json_object();
+        TRY(json_out_append(tensors, row, err));
+        TRY(json_out_set(row, "name", print_json_text(tensor->name), err));
+        TRY(json_out_set(row, "dtype", print_json_text(ckpt_dtype_name(tensor->dtype)), err));
+        TRY(json_out_set(row, "shape", print_json_shape(tensor->rank, tensor->shape), err));
+        TRY(json_out_set(row, "bytes", json_out_count(tensor->bytes), err));
+        TRY(json_out_set(row, "path", print_json_text(ckpt_content_file(content, tensor->file)->path), err));
+    }
+out:
+    return rc;
+}
+
+static int print_json(const ckpt_content *content, bool with_tensors, ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_info *info = ckpt_content_info(content);
+    json_t *object = json_object(), *files;
+
+    if (info)
+        TRY(print_json_info(object, info, err));
+    TRY(json_out_set(object, "tensors", json_out_count(ckpt_content_tensor_count(content)), err));
+    files = json_array();
+    TRY(json_out_set(object, "file_list", files, err));
+    for (size_t i = 0; i < ckpt_content_file_count(content); i++) {
+        json_t *row = json_object();
+        TRY(json_out_append(files, row, err));
+        TRY(json_file(row, content, i, err));
+    }
+    if (with_tensors)
+        TRY(json_tensors(object, content, err));
+    TRY(json_out_value(stdout, object, err));
+out:
+    json_decref(object);
+    return rc;
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------ */
+
+static int print_content(const session *s, const ckpt_content *content, bool with_tensors, ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_info *info = ckpt_content_info(content);
+
+    if (info)
+        TRY(print_info(info, err));
+    TRY(print_files(s, content, err));
+    TRY(print_values(s, content, err));
+    if (with_tensors)
+        TRY(print_tensors(s, content, err));
+out:
+    return rc;
+}
+
+static int cmd_show(session *s, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_content *content = NULL;
+    const bool with_tensors = arguments_flag(&s->args, "tensors");
+
+    s->notes_are_warnings = true;
+    TRY(session_open_content(&content, s, s->args.word_count ? s->args.words[0] : "latest", err));
+    if (s->json)
+        TRY(print_json(content, with_tensors, err));
+    else if (!s->quiet)
+        TRY(print_content(s, content, with_tensors, err));
+out:
+    ckpt_content_close(content);
+    return rc;
+}
+
+const command CMD_SHOW = {
+    .name = "show",
+    .args = "[NAME|FILE]",
+    .summary = "Show a checkpoint or a file",
+    .about =
+        "Shows when and as what a checkpoint was saved, and its files with format, size and the first digits of "
+        "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file on disk, "
+        "which needs no store.",
+    .examples = "ckpt show\tthe newest checkpoint\n"
+                "ckpt show best --tensors\twith all its tensors\n"
+                "ckpt show model.pt -t\twhat is in a file\n",
+    .options = OPTIONS,
+    .exits = EXITS(0, 2, 3, 4, 9, 10),
+    .words_max = 1,
+    .group = GROUP_LOOK,
+    .completes = COMPLETES_NAMES_AND_PATHS,
+    .run = cmd_show,
+};

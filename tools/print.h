@@ -1,0 +1,45 @@
+/* Printing what several commands print: checkpoints, shapes, counts. Functions with an `out` return it. */
+#ifndef TOOLS_PRINT_H
+#define TOOLS_PRINT_H
+
+#include "json_out.h"
+#include "units.h"
+
+#include <ckpt/store.h>
+
+#define PRINT_ID_DIGITS 8 /* of an id, as git does */
+
+const char *print_id(char out[PRINT_ID_DIGITS + 1], const char *id);
+
+#define PRINT_SHAPE_SIZE 352 /* CKPT_RANK_MAX numbers of 20 digits */
+/* "[64,3,7,7]"; "[]" for a scalar. */
+const char *print_shape(char out[PRINT_SHAPE_SIZE], unsigned rank, const uint64_t *shape);
+
+const char *print_size(char out[UNITS_TEXT_SIZE], uint64_t bytes);
+const char *print_time(char out[UNITS_TEXT_SIZE], int64_t utc_seconds);
+/* "0.12 s" of short times, "2m 05s" of longer ones. */
+const char *print_seconds(char out[UNITS_TEXT_SIZE], double seconds);
+/* "1 file", "2 files". */
+const char *print_count(char out[UNITS_TEXT_SIZE], uint64_t count, const char *noun);
+/* "72.1 %"; "-" when there is no whole. */
+const char *print_percent(char out[UNITS_TEXT_SIZE], uint64_t part, uint64_t whole);
+/* "500"; "" for CKPT_STEP_NONE. */
+const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step);
+
+/* "val_acc=0.93 lr=0.1" and "first, good"; malloc'ed, NULL when memory is exhausted. */
+char *print_meta(const ckpt_info *info);
+char *print_tags(const ckpt_info *info);
+
+/* A string that ends in 0. */
+json_t *print_json_text(const char *text);
+/* [64, 3]. */
+json_t *print_json_shape(unsigned rank, const uint64_t *shape);
+/* null for CKPT_STEP_NONE. */
+json_t *print_json_step(int64_t step);
+/* Sets the members of a checkpoint. */
+int print_json_info(json_t *object, const ckpt_info *info, ckpt_error *err);
+
+/* Seconds of a clock that never jumps. */
+double print_clock(void);
+
+#endif
