@@ -77,8 +77,8 @@ static void reals_are_exact_and_what_is_not_finite_is_null(void **state)
     assert_true(again == 0.1);
     free(text);
     json_decref(value);
-    assert_json(json_out_real(NAN), "null\n");
-    assert_json(json_out_real(-INFINITY), "null\n");
+    assert_json(json_out_real((double)NAN), "null\n");
+    assert_json(json_out_real(-(double)INFINITY), "null\n");
     assert_json(json_out_real(2), "2.0\n");
 }
 

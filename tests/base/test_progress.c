@@ -112,7 +112,7 @@ static void a_narrow_terminal_loses_the_bar_then_the_label(void **state)
     watch_end(&w);
     watch_start(&w, PROGRESS_TERMINAL, "restore epoch_1.pt", 60, false);
     watch_update(&w, 2, 50 * MIB, 200 * MIB);
-    assert_shown(&w, "\rrestore    25 %  50.0 MiB of 200.0 MiB  25.0 MiB/s  6 s left");
+    assert_shown(&w, "\rrestore   25 %  50.0 MiB of 200.0 MiB  25.0 MiB/s  6 s left");
     watch_end(&w);
     watch_start(&w, PROGRESS_TERMINAL, "restore epoch_1.pt", 20, false);
     watch_update(&w, 2, 50 * MIB, 200 * MIB);

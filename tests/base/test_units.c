@@ -196,7 +196,7 @@ static void rates_and_counts_are_printed(void **state)
     assert_string_equal(text, "12.3 MiB/s");
     format_rate(text, 0);
     assert_string_equal(text, "0 B/s");
-    format_rate(text, INFINITY);
+    format_rate(text, (double)INFINITY);
     assert_string_equal(text, "-");
     format_count(text, 950);
     assert_string_equal(text, "950");
@@ -230,8 +230,8 @@ static void durations_are_printed_in_two_units(void **state)
     assert_duration(3720, "1h 02m");
     assert_duration(183600, "2d 03h");
     assert_duration(-1, "-");
-    assert_duration(NAN, "-");
-    assert_duration(INFINITY, "-");
+    assert_duration((double)NAN, "-");
+    assert_duration((double)INFINITY, "-");
 }
 
 /* 1796040065 is 2026-11-30 12:01:05 UTC by `date -u -d @1796040065`. */
