@@ -131,8 +131,8 @@ static void count_number(ckpt_diff_tensor *t, sums *s, double a, double b)
 static void finish_tensor(ckpt_diff_tensor *t, const sums *s)
 {
     t->mean_abs = s->finite ? s->absolute / (double)s->finite : 0;
-    t->relative_l2 = s->difference == 0 ? 0 : s->a > 0 ? sqrt(s->difference / s->a) : INFINITY;
-    t->cosine = s->a > 0 && s->b > 0 ? s->dot / (sqrt(s->a) * sqrt(s->b)) : NAN;
+    t->relative_l2 = s->difference == 0 ? 0 : s->a > 0 ? sqrt(s->difference / s->a) : (double)INFINITY;
+    t->cosine = s->a > 0 && s->b > 0 ? s->dot / (sqrt(s->a) * sqrt(s->b)) : (double)NAN;
     t->change = t->changed ? CKPT_CHANGED : CKPT_SAME;
 }
 

@@ -31,9 +31,9 @@ static double small_float(unsigned bits, unsigned exponent_bits, unsigned mantis
     const double fraction = (double)mantissa / (double)(1u << mantissa_bits);
 
     if (exponent == top && infinities)
-        return mantissa ? NAN : sign * INFINITY;
+        return mantissa ? (double)NAN : sign * (double)INFINITY;
     if (exponent == top && mantissa == (1u << mantissa_bits) - 1)
-        return NAN;
+        return (double)NAN;
     if (exponent == 0)
         return sign * ldexp(fraction, 1 - bias);
     return sign * ldexp(1 + fraction, (int)exponent - bias);

@@ -1,0 +1,78 @@
+/* Bench: our figure, a peer's and their ratio, from one run.
+ *
+ * Peers that are Python libraries live in one warm process, spoken to a line at a time (tools/bench/peers.py, made
+ * ready by tools/bench-peers.sh). What is compared is done in turn, ours then theirs, after a warm-up; medians are
+ * reported. */
+#ifndef TOOLS_BENCH_H
+#define TOOLS_BENCH_H
+
+#include "session.h"
+
+#include "file.h"
+#include "json_out.h"
+#include "table.h"
+
+#include <ckpt/store.h>
+
+#define BENCH_ROUNDS_MAX 99
+#define BENCH_ANSWER_MAX 4096
+
+typedef struct bench_peer bench_peer;
+
+typedef struct bench {
+    session *s;
+    const char *samples; /* `bench codec DIR`; NULL otherwise */
+    const char *peers;   /* folder of tools/bench-peers.sh */
+    bench_peer *peer;    /* NULL: not there */
+    char scratch[FILE_PATH_MAX];
+    unsigned rounds;
+    table *rows;
+} bench;
+
+/* One row: `ours` and `peer` are in `unit`; peer is negative when there is none. `bar` is the issue's or design's aim
+ * in words, "" for none. */
+int bench_row(bench *b, const char *what, const char *unit, double ours, const char *peer_name, double peer,
+              const char *bar, ckpt_error *err);
+
+/* Areas. */
+int bench_codec(bench *b, ckpt_error *err);
+int bench_store(bench *b, ckpt_error *err);
+int bench_limits(bench *b, ckpt_error *err); /* memory, and many checkpoints */
+
+/* ---- bench_peer.c ---- */
+
+/* Starts the peers' process; *out is NULL, and 0 returned, when the folder has none. */
+int bench_peer_open(bench_peer **out, const char *folder, ckpt_error *err);
+/* Sends a command, its words parted by tabs, and reads up to `max` numbers of the answer. */
+int bench_peer_ask(double *numbers, size_t max, bench_peer *peer, ckpt_error *err, const char *request, ...)
+    __attribute__((format(printf, 5, 6)));
+/* The same for an answer in words. */
+int bench_peer_text(char text[BENCH_ANSWER_MAX], bench_peer *peer, const char *request, ckpt_error *err);
+void bench_peer_close(bench_peer *peer);
+
+/* ---- bench_tools.c ---- */
+
+double bench_median(double *values, size_t count); /* sorts them */
+double bench_cpu(void);                            /* seconds of CPU this process has used */
+/* Removes a folder and what is in it; only below the scratch folder. */
+int bench_remove_tree(const bench *b, const char *path, ckpt_error *err);
+/* A fresh store in scratch/NAME, opened. */
+int bench_store_new(ckpt_store **out, bench *b, const char *name, ckpt_error *err);
+/* Runs this program with arguments (ended by NULL) in `dir`; its output is thrown away. */
+typedef struct bench_run_result {
+    double wall, cpu;
+    uint64_t rss_bytes; /* peak */
+} bench_run_result;
+int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err);
+
+/* A state in memory, read from a file of any format. */
+typedef struct bench_state {
+    ckpt_tensor *tensors;
+    size_t count;
+    uint64_t bytes;
+    ckpt_content *content; /* owns the names */
+} bench_state;
+int bench_state_load(bench_state *out, const char *path, ckpt_error *err);
+void bench_state_clear(bench_state *state);
+
+#endif

@@ -1,0 +1,142 @@
+#define _GNU_SOURCE /* nftw, wait4 */
+#include "bench.h"
+
+#include "fail.h"
+#include "print.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int double_compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+double bench_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, double_compare);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+double bench_cpu(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *place)
+{
+    (void)st;
+    (void)flag;
+    (void)place;
+    return remove(path);
+}
+
+int bench_remove_tree(const bench *b, const char *path, ckpt_error *err)
+{
+    int rc = 0;
+
+    FAIL_IF(!b->scratch[0] || strncmp(path, b->scratch, strlen(b->scratch)) != 0, err, CKPT_EBUG,
+            "%s is not in the scratch folder", path);
+    if (access(path, F_OK) == 0 && nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS)) {
+        rc = error_errno(err, errno, "remove %s", path);
+        goto out;
+    }
+out:
+    return rc;
+}
+
+int bench_store_new(ckpt_store **out, bench *b, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    bool existed = false;
+    char path[FILE_PATH_MAX];
+    const ckpt_open_options options = {.size = sizeof options, .threads = b->s->threads};
+
+    TRY(path_join(path, b->scratch, name, err));
+    TRY(bench_remove_tree(b, path, err));
+    TRY(dir_make_all(path, err));
+    TRY(ckpt_store_init(&existed, path, err));
+    TRY(ckpt_store_open(out, path, &options, err));
+out:
+    return rc;
+}
+
+int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err)
+{
+    int rc = 0, status = 0;
+    struct rusage usage;
+    const double start = print_clock();
+    const pid_t pid = fork();
+
+    if (pid < 0) {
+        rc = error_errno(err, errno, "start a process");
+        goto out;
+    }
+    if (pid == 0) {
+        const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (null >= 0 && chdir(dir) == 0 && dup2(null, STDOUT_FILENO) >= 0)
+            execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    while (wait4(pid, &status, 0, &usage) < 0)
+        if (errno != EINTR) {
+            rc = error_errno(err, errno, "wait for a process");
+            goto out;
+        }
+    out->wall = print_clock() - start;
+    out->cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    out->rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    FAIL_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0, err, CKPT_EDIFFER, "ckpt %s failed", words[1]);
+out:
+    return rc;
+}
+
+int bench_state_load(bench_state *out, const char *path, ckpt_error *err)
+{
+    int rc = 0;
+
+    *out = (bench_state){0};
+    TRY(ckpt_content_open_file(&out->content, path, err));
+    const size_t count = ckpt_content_tensor_count(out->content);
+    out->tensors = calloc(count + 1, sizeof *out->tensors);
+    FAIL_IF_NULL(out->tensors, err);
+    for (size_t i = 0; i < count; i++) {
+        const ckpt_tensor_info *const t = ckpt_content_tensor(out->content, i);
+        ckpt_tensor *const to = &out->tensors[i];
+        *to = (ckpt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = malloc(t->bytes + 1)};
+        out->count = i + 1;
+        FAIL_IF_NULL(to->data, err);
+        memcpy(to->shape, t->shape, sizeof to->shape);
+        TRY(ckpt_content_read(to->data, out->content, i, 0, t->bytes / ckpt_dtype_size(t->dtype), err));
+        out->bytes += t->bytes;
+    }
+out:
+    if (rc)
+        bench_state_clear(out);
+    return rc;
+}
+
+void bench_state_clear(bench_state *state)
+{
+    for (size_t i = 0; i < state->count; i++)
+        free(state->tensors[i].data);
+    free(state->tensors);
+    ckpt_content_close(state->content);
+    *state = (bench_state){0};
+}
