@@ -103,7 +103,8 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     TRY(source->read(source, text, PREFIX_SIZE, (size_t)size, err));
     FAIL_IF(count_marks(text, (size_t)size) > MARKS_MAX, err, CKPT_EFORMAT, "safetensors: header has too many values");
     h->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
-    if (!h->root && json_error_code(&why) == json_error_out_of_memory)
+    /* The library has nothing to say on most failed allocations. */
+    if (!h->root && (json_error_code(&why) == json_error_out_of_memory || !why.text[0]))
         TRY(error_memory(err));
     FAIL_IF(!h->root, err, CKPT_EFORMAT, "safetensors: header: %s", why.text);
     FAIL_IF(!json_is_object(h->root), err, CKPT_EFORMAT, "safetensors: header is not an object");
