@@ -25,14 +25,14 @@ fi
 # A copy, so that the system stays bare; and a copy of the source that has no git about it.
 cp -a "$base" "$tmp/system"
 cp /etc/resolv.conf "$tmp/system/etc/resolv.conf"
-git clone -q --depth 1 "file://$root" "$tmp/system/root/ckpt"
-rm -rf "$tmp/system/root/ckpt/.git"
+git clone -q --depth 1 "file://$root" "$tmp/system/src"
+rm -rf "$tmp/system/src/.git"
 
-cat >"$tmp/system/root/check" <<'END'
+cat >"$tmp/system/check" <<'END'
 #!/bin/bash
 set -eu
 mount -t proc proc /proc
-cd /root/ckpt
+cd /src
 for command in tools/demo.sh tests/run.sh; do
     echo "== bare Debian: $command"
     started=$SECONDS
@@ -40,7 +40,7 @@ for command in tools/demo.sh tests/run.sh; do
     echo "== $command: $((SECONDS - started)) s"
 done
 END
-chmod +x "$tmp/system/root/check"
+chmod +x "$tmp/system/check"
 # Mounts and processes of the new system end with it.
-unshare --mount --pid --fork env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
-    chroot "$tmp/system" /root/check </dev/null
+unshare --mount --pid --fork env -i HOME=/ PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
+    chroot "$tmp/system" /check </dev/null
