@@ -1,5 +1,7 @@
 #include "ini.h"
 
+#include "alloc_fail.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -318,6 +320,36 @@ static void every_short_value_comes_back_after_a_reread(void **state)
     ini_free(file);
 }
 
+/* One job with every kind of allocation: a parse, a changed value, a new section. */
+static int parse_and_edit(ini **file, const char *text)
+{
+    int rc = ini_parse(file, text, strlen(text), "config.ini", NULL);
+    if (!rc)
+        rc = ini_set(*file, "a", NULL, "k", "2", NULL);
+    if (!rc)
+        rc = ini_add(*file, "remote", "origin", "url", "x", NULL);
+    return rc;
+}
+
+static void every_failed_allocation_is_out_of_memory_and_leaves_a_whole_file(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "[a]\nk = 1";
+    bool failed = ALLOC_FAIL_WORKS;
+    if (!failed)
+        skip();
+    for (long at = 1; failed; at++) {
+        ini *file = NULL;
+        alloc_fail_arm(at);
+        int rc = parse_and_edit(&file, TEXT);
+        failed = alloc_fail_disarm();
+        assert_int_equal(rc, failed ? CKPT_ENOMEM : 0);
+        if (failed && file)
+            assert_text(file, strcmp(ini_get(file, "a", NULL, "k"), "1") == 0 ? TEXT : "[a]\nk = 2");
+        ini_free(file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +371,7 @@ int main(void)
         cmocka_unit_test(adding_and_removing_a_section_gives_the_same_bytes),
         cmocka_unit_test(what_the_format_cannot_hold_is_refused_and_changes_nothing),
         cmocka_unit_test(every_short_value_comes_back_after_a_reread),
+        cmocka_unit_test(every_failed_allocation_is_out_of_memory_and_leaves_a_whole_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

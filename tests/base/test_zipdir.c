@@ -2,6 +2,7 @@
  * what Python's zipfile reads from them. */
 #include "zipdir.h"
 
+#include "alloc_fail.h"
 #include "bytes.h"
 #include "file.h"
 
@@ -536,6 +537,28 @@ static void a_failed_read_is_passed_on(void **state)
     assert_int_equal(zip_dir_read(&dir, &source, true, NULL), CKPT_EIO);
 }
 
+static void every_failed_allocation_is_out_of_memory(void **state)
+{
+    (void)state;
+    archive a;
+    bool failed = ALLOC_FAIL_WORKS;
+    if (!failed)
+        skip();
+    archive_load(&a, "zip/infozip.zip");
+    for (long at = 1; failed; at++) {
+        zip_dir dir;
+        uint64_t data;
+        alloc_fail_arm(at);
+        int rc = zip_dir_read(&dir, &a.source, false, NULL);
+        if (!rc)
+            rc = zip_entry_locate(&data, &dir.entries[0], &a.source, NULL);
+        failed = alloc_fail_disarm();
+        assert_int_equal(rc, failed ? CKPT_ENOMEM : 0);
+        zip_dir_clear(&dir);
+    }
+    free(a.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -565,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_crc_of_zero_is_not_computed),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(a_failed_read_is_passed_on),
+        cmocka_unit_test(every_failed_allocation_is_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
