@@ -5,6 +5,7 @@
 #ifndef TESTS_ALLOC_FAIL_H
 #define TESTS_ALLOC_FAIL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -46,7 +47,10 @@ void *__libc_realloc(void *old, size_t size);
 
 static bool alloc_fail_now(void)
 {
-    return alloc_fail_at && ++alloc_fail_count == alloc_fail_at;
+    const bool fail = alloc_fail_at && ++alloc_fail_count == alloc_fail_at;
+    if (fail)
+        errno = ENOMEM;
+    return fail;
 }
 
 __attribute__((visibility("default"))) void *malloc(size_t size)

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <pthread.h>
 
+#include "alloc_fail.h"
+
 #define FILE_BYTES ((size_t)2048)
 
 static ckpt_store store_of(const fixture *f)
@@ -389,6 +391,31 @@ static void two_adders_at_once_lose_nothing(void **state)
     lookup_close(l);
 }
 
+/* Where only the writing of the cache failed, the lookup is as good as with it. */
+static void a_failed_allocation_is_reported_or_does_no_harm(void **state)
+{
+    fixture *f = *state;
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    ckpt_store store = store_of(f);
+    char path[FILE_PATH_MAX];
+    for (uint64_t seed = 0; seed < 10; seed++)
+        add(f, seed);
+    bool failed = true;
+    for (long at = 1; failed; at++) {
+        lookup *l = NULL;
+        if (segments(f, path)) /* each round begins without a cache */
+            assert_int_equal(unlink(path), 0);
+        alloc_fail_arm(at);
+        const int rc = lookup_open(&l, &store, NULL);
+        failed = alloc_fail_disarm();
+        assert_true(rc == 0 || (failed && rc == CKPT_ENOMEM));
+        if (rc == 0)
+            assert_int_equal(missing(l, 0, 10), 0);
+        lookup_close(l);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -411,6 +438,7 @@ int main(void)
         TEST(a_read_only_store_is_only_read),
         TEST(a_large_pack_is_written_at_once),
         TEST(two_adders_at_once_lose_nothing),
+        TEST(a_failed_allocation_is_reported_or_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

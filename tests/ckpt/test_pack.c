@@ -1,5 +1,6 @@
 #include "pack_fixture.h"
 
+#include "alloc_fail.h"
 #include "bytes.h"
 
 static pack *open_pack(const fixture *f, const sha256 *name)
@@ -227,6 +228,26 @@ static void an_index_that_does_not_unpack_to_its_size_is_damage(void **state)
     free(bytes);
 }
 
+static void every_failed_allocation_of_opening_is_reported(void **state)
+{
+    fixture *f = *state;
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    sha256 name;
+    pack *p = NULL;
+    small_pack(&name, f, 100, 1);
+    bool failed = true;
+    for (long at = 1; failed; at++) {
+        alloc_fail_arm(at);
+        const int rc = pack_open(&p, f->packs, &name, NULL);
+        failed = alloc_fail_disarm();
+        assert_int_equal(rc, failed ? CKPT_ENOMEM : 0);
+        if (failed)
+            assert_null(p);
+    }
+    pack_close(p);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -243,6 +264,7 @@ int main(void)
         TEST(the_check_of_all_bytes_sees_a_flipped_bit_in_a_frame),
         TEST(a_frame_that_reaches_into_the_index_is_damage),
         TEST(an_index_that_does_not_unpack_to_its_size_is_damage),
+        TEST(every_failed_allocation_of_opening_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
