@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* strtod_l */
 #include "metric.h"
 
 #include "fail.h"
