@@ -43,8 +43,15 @@ say() { # TEXT...
     echo "$*" | fmt -w 78 | sed "s/.*/$dim&$plain/"
 }
 
-show() { # COMMAND...: prints the command, then runs it
-    printf '%s$ %s%s\n' "$bold" "$*" "$plain"
+show() { # COMMAND...: prints the command as it would be typed, then runs it
+    local word words=()
+    for word in "$@"; do
+        case $word in
+        '' | *[!A-Za-z0-9_./=:~@%+,-]*) words+=("'$word'") ;;
+        *) words+=("$word") ;;
+        esac
+    done
+    printf '%s$ %s%s\n' "$bold" "${words[*]}" "$plain"
     "$@"
 }
 
@@ -53,21 +60,17 @@ broken() { # TEXT...: a promise was not kept
     exit 1
 }
 
-same_bytes() { # FOLDER FILE...: the files below FOLDER have the SHA-256 of those here
-    local folder=$1
-    shift
-    sha256sum -- "$@" >sums.txt
-    (cd "$folder" && show sha256sum -c ../sums.txt) || broken "restored bytes differ"
-}
+GOLDEN=$root/tests/golden/trajectory-tiny
 
-train_epoch() { # N: what a training script does at the end of an epoch
+train_epoch() { # N: the end of an epoch of a training that has room for its newest files only
     mkdir -p runs/exp1
-    cp "$root/tests/golden/trajectory-tiny/checkpoint_epoch_$1.pt" \
-        "$root/tests/golden/trajectory-tiny/model_epoch_$1.safetensors" runs/exp1/
+    rm -f runs/exp1/*
+    cp "$GOLDEN/checkpoint_epoch_$1.pt" "$GOLDEN/model_epoch_$1.safetensors" runs/exp1/
+    (cd runs/exp1 && sha256sum -- *) >"epoch_$1.sha256"
 }
 
-epoch_files() { # N
-    printf 'runs/exp1/checkpoint_epoch_%s.pt runs/exp1/model_epoch_%s.safetensors' "$1" "$1"
+same_as_epoch() { # N FOLDER: the files in FOLDER are those that the training wrote, to the last bit
+    (show cd "$2" && show sha256sum -c "$work/epoch_$1.sha256") || broken "restored bytes differ"
 }
 
 three_epochs() { # a store with three checkpoints, for chapters that are run alone
@@ -76,8 +79,7 @@ three_epochs() { # a store with three checkpoints, for chapters that are run alo
     ckpt -q init
     for n in 1 2 3; do
         train_epoch $n
-        # shellcheck disable=SC2046 # two names
-        ckpt -q save -m "epoch $n" --meta epoch=$n $(epoch_files $n)
+        ckpt -q save -m "epoch $n" --meta epoch=$n runs/exp1/
     done
 }
 

@@ -2,9 +2,9 @@
 
 three_epochs
 title "Kill a save in the middle"
-say "200 MB that do not compress, so that the save takes a while. As soon as its" \
+say "200 MiB that do not compress, so that the save takes a while. As soon as its" \
     "temporary file grows, the process gets SIGKILL: it cannot clean up."
-ckpt -q tag epoch-1 latest~2
+ckpt -q tag first-epoch latest~2
 
 half_written() { # the temporary file of a pack that is being written
     find .ckpt/tmp -name '*.tmp' -size +1024k -print -quit
@@ -29,20 +29,22 @@ for attempt in 1 2 3 4 5; do
 done
 [ $killed = yes ] || broken "no save could be killed inside its write"
 
-echo "The save was killed. What it leaves is a temporary file, no checkpoint:"
-show find .ckpt/tmp -name '*.tmp' -printf '%P  %s bytes\n'
+say "The save was killed. What it leaves is a temporary file, no checkpoint:"
+show ls -s --block-size=1 .ckpt/tmp
 
 say "All that was committed before is there, and good to the last byte:"
 show ckpt log
 ckpt log >log_after.txt
 cmp log_before.txt log_after.txt || broken "the log has changed"
 show ckpt verify --full
-show ckpt restore epoch-1 -o first
-# shellcheck disable=SC2046
-same_bytes first $(epoch_files 1)
+show ckpt restore first-epoch -o first
+same_as_epoch 1 first/runs/exp1
 
 say "And the next save works as if nothing had been:"
-show ckpt save -m "large, again" runs/exp1/large.pt
+show ckpt save -m large runs/exp1/large.pt
 show ckpt restore latest -o second
-same_bytes second runs/exp1/large.pt
-rm -rf first second sums.txt log_before.txt log_after.txt
+show cmp runs/exp1/large.pt second/runs/exp1/large.pt || broken "restored bytes differ"
+echo "the same bytes; and what the killed save had left is gone:"
+show ls -A .ckpt/tmp
+[ -z "$(ls -A .ckpt/tmp)" ] || broken "the temporary file of the killed save is still there"
+rm -rf first second runs/exp1/large.pt

@@ -1,14 +1,14 @@
 # Three epochs of a PyTorch training, saved one after the other
 
 title "Save what a training writes"
-say "A training of ResNet-18 writes a checkpoint after each epoch, and the weights" \
-    "once more for publication. A store beside it keeps them all:"
+say "A training of ResNet-18 writes its state after each epoch, and the weights once" \
+    "more for publication. Its disk is small: the files of the epoch before are" \
+    "deleted. A store beside it keeps them all:"
 show ckpt init
 
 for epoch in 1 2 3; do
     train_epoch $epoch
-    # shellcheck disable=SC2046 # two names
-    show ckpt save -m "epoch $epoch" --meta epoch=$epoch $(epoch_files $epoch)
+    show ckpt save -m "epoch $epoch" --meta epoch=$epoch runs/exp1/
 done
 
 say "The weights are in both files of an epoch: they are stored once. What changed" \
