@@ -8,7 +8,8 @@
 #   CTEST ARGUMENT  for example: -R test_pack, -L cli, --repeat until-fail:20
 #
 # Needs nothing installed but Debian 12 or newer, or Ubuntu 22.04 or newer: installs what is missing with apt-get, as root
-# or with sudo. CKPT_DEPS=skip leaves that out. Ends with 0 when everything passed.
+# or with sudo. CKPT_DEPS=skip leaves that out. CKPT_WERROR=ON makes warnings errors, as CI does; another compiler may have
+# others. Ends with 0 when everything passed.
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
@@ -74,7 +75,7 @@ failed=()
 for preset in "${presets[@]}"; do
     started=$SECONDS
     echo "== $preset: build"
-    if ! build_preset "$preset"; then
+    if ! build_preset "$preset" -DCKPT_WERROR="${CKPT_WERROR:-OFF}"; then
         failed+=("$preset (build)")
         continue
     fi
