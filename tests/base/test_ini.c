@@ -155,34 +155,97 @@ static void a_zero_byte_is_refused(void **state)
     assert_string_equal(err.message, "config.ini:1: control character 0x00");
 }
 
-static void limits_hold(void **state)
+/* A malloc'ed text of `size` times `c`. */
+static char *text_of(char c, size_t size)
+{
+    char *text = malloc(size + 1);
+    assert_non_null(text);
+    memset(text, c, size);
+    text[size] = 0;
+    return text;
+}
+
+static int parse_status(const char *text, size_t size)
+{
+    ini *file = NULL;
+    int rc = ini_parse(&file, text, size, "config.ini", NULL);
+    ini_free(file);
+    return rc;
+}
+
+static void files_and_lines_are_limited(void **state)
 {
     (void)state;
-    size_t size = INI_SIZE_MAX + 1;
-    char *big = malloc(size + 1);
-    assert_non_null(big);
-    ini *file = NULL;
+    char *comment = text_of('#', INI_SIZE_MAX + 1);
+    char *lines = text_of('\n', INI_LINES_MAX + 1);
+    assert_int_equal(parse_status(comment, INI_SIZE_MAX), 0);
+    assert_int_equal(parse_status(comment, INI_SIZE_MAX + 1), CKPT_EFORMAT);
+    assert_int_equal(parse_status(lines, INI_LINES_MAX), 0);
+    assert_int_equal(parse_status(lines, INI_LINES_MAX + 1), CKPT_EFORMAT);
+    free(comment);
+    free(lines);
+}
 
-    memset(big, '#', size);
-    assert_int_equal(ini_parse(&file, big, size, "f", NULL), CKPT_EFORMAT);
-    assert_int_equal(ini_parse(&file, big, size - 1, "f", NULL), 0);
+static void edits_cannot_grow_a_file_over_its_limits(void **state)
+{
+    (void)state;
+    char *comment = text_of('#', INI_SIZE_MAX - 8);
+    char *lines = text_of('\n', INI_LINES_MAX);
+    memcpy(comment, "k=1\n", 4);
+    ini *large = parse(comment);
+    ini *long_one = parse(lines);
+    assert_int_equal(ini_set(large, "", NULL, "k", "123456789", NULL), CKPT_EFORMAT);
+    assert_int_equal(ini_set(large, "", NULL, "new", "1", NULL), CKPT_EFORMAT);
+    assert_text(large, comment);
+    assert_int_equal(ini_set(long_one, "", NULL, "k", "1", NULL), CKPT_EFORMAT);
+    assert_text(long_one, lines);
+    ini_free(large);
+    ini_free(long_one);
+    free(comment);
+    free(lines);
+}
+
+static void values_and_names_are_limited(void **state)
+{
+    (void)state;
+    char *value = text_of('x', INI_VALUE_MAX + 1);
+    char *name = text_of('n', INI_NAME_MAX + 1);
+    char line[2 * INI_VALUE_MAX];
+    ini *file = parse("");
+    assert_int_equal(ini_set(file, "a", NULL, "k", value, NULL), CKPT_EUSAGE);
+    assert_int_equal(ini_set(file, "a", NULL, "k", value + 1, NULL), 0);
+    assert_int_equal(ini_set(file, "a", NULL, name, "v", NULL), CKPT_EUSAGE);
+    assert_int_equal(ini_set(file, name, NULL, "k", "v", NULL), CKPT_EUSAGE);
+    assert_int_equal(ini_set(file, "a", name, "k", "v", NULL), CKPT_EUSAGE);
+    assert_int_equal(ini_set(file, name + 1, name + 1, name + 1, "v", NULL), 0);
     ini_free(file);
-    memset(big, '\n', size);
-    assert_int_equal(ini_parse(&file, big, INI_LINES_MAX + 1, "f", NULL), CKPT_EFORMAT);
-    assert_int_equal(ini_parse(&file, big, INI_LINES_MAX, "f", NULL), 0);
-    assert_int_equal(ini_set(file, "", NULL, "k", "v", NULL), CKPT_EFORMAT);
-    ini_free(file);
-    memset(big, 'x', size);
-    memcpy(big, "k=", 2);
-    assert_int_equal(ini_parse(&file, big, INI_VALUE_MAX + 3, "f", NULL), CKPT_EFORMAT);
-    assert_int_equal(ini_parse(&file, big, INI_VALUE_MAX + 2, "f", NULL), 0);
-    big[INI_VALUE_MAX + 1] = 0;
-    assert_int_equal(ini_set(file, "a", NULL, "k", big, NULL), CKPT_EUSAGE);
-    big[INI_NAME_MAX + 1] = 0;
-    assert_int_equal(ini_set(file, "a", NULL, big + 2, "v", NULL), 0);
-    assert_int_equal(ini_set(file, "a", big, "k", "v", NULL), CKPT_EUSAGE);
-    ini_free(file);
-    free(big);
+
+    const struct {
+        const char *before, *longest, *behind;
+    } CASES[] = {{"k = ", value + 1, ""},
+                 {"k = \"", value + 1, "\""},
+                 {"[", name + 1, "]"},
+                 {"[a \"", name + 1, "\"]"},
+                 {"", name + 1, " = 1"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        int size = snprintf(line, sizeof line, "%s%s%s", CASES[i].before, CASES[i].longest, CASES[i].behind);
+        assert_int_equal(parse_status(line, (size_t)size), 0);
+        size = snprintf(line, sizeof line, "%s%s%s", CASES[i].before, CASES[i].longest - 1, CASES[i].behind);
+        assert_int_equal(parse_status(line, (size_t)size), CKPT_EFORMAT);
+    }
+    free(value);
+    free(name);
+}
+
+static void distinct_sections_are_limited(void **state)
+{
+    (void)state;
+    char text[16 * 1025];
+    size_t size = 0;
+    for (unsigned i = 0; i < 1024; i++) /* "" is one more */
+        size += (size_t)snprintf(text + size, sizeof text - size, "[s%u]\n", i);
+    assert_int_equal(parse_status(text, size), CKPT_EFORMAT);
+    assert_int_equal(parse_status(text, size - strlen("[s1023]\n")), 0);
 }
 
 /* The example file of the edit tests; tabs, odd spacing and comments must all stay. */
@@ -361,7 +424,10 @@ int main(void)
         cmocka_unit_test(of_duplicate_keys_the_last_counts_and_all_are_visited_in_order),
         cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(a_zero_byte_is_refused),
-        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(files_and_lines_are_limited),
+        cmocka_unit_test(edits_cannot_grow_a_file_over_its_limits),
+        cmocka_unit_test(values_and_names_are_limited),
+        cmocka_unit_test(distinct_sections_are_limited),
         cmocka_unit_test(set_changes_only_the_value),
         cmocka_unit_test(set_of_a_new_key_goes_behind_the_last_entry_with_its_indentation),
         cmocka_unit_test(empty_values_can_be_set_and_filled),

@@ -60,6 +60,8 @@ static void bytes_that_are_no_utf8_are_escaped(void **state)
     ASSERT_VISIBLE("\xff", "\\xff", 4);
     ASSERT_VISIBLE("\xc3", "\\xc3", 4);
     ASSERT_VISIBLE("\xc0\x80", "\\xc0\\x80", 8);                    /* overlong */
+    ASSERT_VISIBLE("\xe0\x9f\xbf", "\\xe0\\x9f\\xbf", 12);          /* overlong */
+    ASSERT_VISIBLE("\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf", 16); /* overlong */
     ASSERT_VISIBLE("\xed\xa0\x80", "\\xed\\xa0\\x80", 12);          /* surrogate */
     ASSERT_VISIBLE("\xe2\x82z", "\\xe2\\x82z", 9);                  /* cut */
     ASSERT_VISIBLE("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", 16); /* above 0x10FFFF */
