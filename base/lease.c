@@ -321,30 +321,6 @@ out:
     return rc;
 }
 
-/* Takes away the file of a holder that was seen dead. Two watchers may come to that at the same time, and the slower
- * one must not hit the new lease of the quicker: so the file is first moved aside, which only one can do to one file,
- * and then looked at. */
-static int lease_break(const char *path, const lease_record *dead, ckpt_error *err)
-{
-    int rc = 0, fd = -1;
-    char aside[FILE_PATH_MAX];
-    lease_record moved;
-
-    rc = file_move_aside(aside, path, err);
-    if (rc) {
-        if (rc == CKPT_ENOTFOUND) /* another one did it */
-            rc = error_clear(err);
-        goto out;
-    }
-    const bool read = file_open(&fd, NULL, aside, NULL) == 0 && lease_record_read(&moved, fd, aside, NULL) == 0;
-    if (!read || moved.size != dead->size || memcmp(moved.text, dead->text, dead->size) != 0)
-        (void)link(aside, path); /* alive: put it back; if that fails its holder finds out by lease_check */
-    (void)unlink(aside);
-out:
-    file_close(&fd);
-    return rc;
-}
-
 /* What is known about the others while we try. */
 typedef struct contest {
     bool alive; /* somebody has been seen alive */
@@ -386,7 +362,7 @@ static int lease_try(bool *taken, lease *l, contest *c, const lease_options *opt
         goto out;
     if (!created && !(l->record.by_lock && record_needs_lock(&c->holder))) {
         if (lease_watch_stale(&c->watch, &c->holder, options->stale_ms))
-            TRY(lease_break(l->path, &c->watch.seen, err));
+            TRY(lease_record_break(l->path, &c->watch.seen, err));
         c->alive = c->alive || c->watch.changed;
         goto out;
     }

@@ -124,3 +124,24 @@ bool lease_watch_stale(lease_watch *watch, const lease_record *now, uint32_t sta
     /* The holder promised to move within its own limit, which may be longer than ours. */
     return now_ms - watch->since_ms >= (now->stale_ms > stale_ms ? now->stale_ms : stale_ms);
 }
+
+int lease_record_break(const char *path, const lease_record *dead, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+    char aside[FILE_PATH_MAX];
+    lease_record moved;
+
+    rc = file_move_aside(aside, path, err);
+    if (rc) {
+        if (rc == CKPT_ENOTFOUND) /* another one did it */
+            rc = error_clear(err);
+        goto out;
+    }
+    const bool read = file_open(&fd, NULL, aside, NULL) == 0 && lease_record_read(&moved, fd, aside, NULL) == 0;
+    if (!read || moved.size != dead->size || memcmp(moved.text, dead->text, dead->size) != 0)
+        (void)link(aside, path); /* alive: put it back; if that fails its holder finds out by lease_check */
+    (void)unlink(aside);
+out:
+    file_close(&fd);
+    return rc;
+}

@@ -38,4 +38,9 @@ typedef struct lease_watch {
 /* Tells the watch what is there now. Returns true when that has stood still long enough to be believed dead. */
 bool lease_watch_stale(lease_watch *watch, const lease_record *now, uint32_t stale_ms);
 
+/* Takes away the file of a holder that was seen dead. Two watchers may come to that at the same time, and the slower
+ * one must not hit the new lease of the quicker: so the file is first moved aside, which only one can do to one file,
+ * then looked at, and put back if it is not the one that was judged. */
+int lease_record_break(const char *path, const lease_record *dead, ckpt_error *err);
+
 #endif
