@@ -265,8 +265,7 @@ static void tree_is_the_hash_of_the_records_in_order_of_their_paths(void **state
     }
 
 REFUSES(a_transform_of_a_newer_version, CKPT_EVERSION, index.frames[0].transform = 1)
-REFUSES(an_empty_frame, CKPT_EDATA, index.frames[0].size = 0)
-REFUSES(a_frame_that_is_too_large, CKPT_EDATA, index.frames[0].size = PACK_FRAME_BYTES_MAX + 1)
+REFUSES(an_empty_frame, CKPT_EDATA, index.frames[2].size = 0)
 REFUSES(a_frame_of_unknown_kind, CKPT_EDATA, index.frames[0].kind = 3)
 REFUSES(a_frame_of_unknown_dtype, CKPT_EDATA, index.frames[0].dtype = 18)
 REFUSES(a_frame_whose_class_is_no_string, CKPT_EDATA, index.frames[0].class_name = index.string_bytes)
@@ -280,7 +279,8 @@ REFUSES(a_reference_to_the_frame_itself, CKPT_EDATA, index.frames[1].reference_f
 REFUSES(a_reference_to_a_later_frame, CKPT_EDATA, index.frames[1].reference_frame = 2)
 REFUSES(a_reference_in_an_unnamed_pack, CKPT_EDATA, index.frames[2].reference_pack = 2)
 REFUSES(a_depth_of_nine, CKPT_EDATA, index.frames[2].depth = 9)
-REFUSES(a_depth_without_a_reference, CKPT_EDATA, index.frames[0].depth = 1)
+REFUSES(a_depth_without_a_reference, CKPT_EDATA, index.frames[2].reference_pack = PACK_NONE;
+        index.frames[2].reference_frame = 0)
 REFUSES(a_reference_without_a_depth, CKPT_EDATA, index.frames[2].depth = 0)
 REFUSES(a_depth_not_above_that_of_the_reference, CKPT_EDATA, index.frames[2].reference_pack = 0;
         index.frames[2].reference_frame = 1; index.frames[2].depth = 1)
@@ -293,9 +293,9 @@ REFUSES(an_extent_whose_end_wraps_around, CKPT_EDATA, index.extents[1].frame_off
 REFUSES(extents_that_add_up_to_another_size, CKPT_EDATA, index.files[0].size = 133)
 REFUSES(extents_that_do_not_exist, CKPT_EDATA, index.files[0].extent_first = 1)
 REFUSES(values_that_do_not_exist, CKPT_EDATA, index.files[0].value_count = UINT32_MAX)
-REFUSES(files_that_share_extents, CKPT_EDATA, index.files[1].kind = CKPT_FILE; index.files[1].size = 32;
-        index.files[1].extent_count = 1)
-REFUSES(a_folder_with_bytes, CKPT_EDATA, index.files[1].size = 1)
+REFUSES(files_that_share_extents, CKPT_EDATA, index.files[2].kind = CKPT_FILE; index.files[2].link = 0;
+        index.files[2].size = 32; index.files[2].extent_count = 1)
+REFUSES(a_folder_with_values, CKPT_EDATA, index.files[0].value_count = 0; index.files[1].value_count = 1)
 REFUSES(a_link_without_a_target, CKPT_EDATA, index.files[2].link = 0)
 REFUSES(a_target_without_a_link, CKPT_EDATA, index.files[2].kind = CKPT_FILE)
 REFUSES(a_file_of_unknown_kind, CKPT_EDATA, index.files[0].kind = 3)
@@ -326,8 +326,34 @@ REFUSES(a_tensor_whose_elements_overflow, CKPT_EDATA, index.dims[0] = (uint64_t)
 REFUSES(a_negative_stride, CKPT_EDATA, index.dims[5] = UINT64_MAX)
 REFUSES(a_tensor_of_no_file, CKPT_EDATA, index.files[0].tensor_count = 1)
 REFUSES(a_value_without_a_key, CKPT_EDATA, index.values[0].key = index.string_bytes)
-REFUSES(strings_that_do_not_begin_with_the_empty_one, CKPT_EDATA, index.strings[0] = 'x')
 REFUSES(a_last_string_without_an_end, CKPT_EDATA, index.string_bytes--)
+
+static void refuses_strings_that_do_not_begin_with_the_empty_one(void **state)
+{
+    (void)state;
+    pack_index index = {0};
+    assert_int_equal(pack_index_check(&index, NULL), CKPT_EDATA);
+    string(&index, "name");
+    assert_int_equal(pack_index_check(&index, NULL), 0);
+    index.strings[0] = 'x';
+    assert_int_equal(pack_index_check(&index, NULL), CKPT_EDATA);
+    pack_index_clear(&index);
+}
+
+static void refuses_a_frame_that_is_too_large(void **state)
+{
+    (void)state;
+    pack_index index = sample();
+    uint32_t at = 0;
+    for (int i = 0; i < 65; i++)
+        assert_int_equal(pack_index_add_chunk(&at, &index, &(pack_chunk){10, 0}, NULL), 0);
+    index.frames[2].chunk_first = 4;
+    index.frames[2].size = PACK_FRAME_BYTES_MAX;
+    assert_int_equal(pack_index_check(&index, NULL), 0);
+    index.frames[2].size++;
+    assert_int_equal(pack_index_check(&index, NULL), CKPT_EDATA);
+    pack_index_clear(&index);
+}
 
 static void refuses_a_path_longer_than_paths_may_be(void **state)
 {
@@ -447,6 +473,22 @@ static void refuses_counts_that_promise_more_than_there_is(void **state)
     }
 }
 
+static void refuses_a_count_beyond_its_limit_that_the_bytes_bear_out(void **state)
+{
+    (void)state;
+    const size_t size = 64 + (PACK_PACKS_MAX + (size_t)1) * SHA256_SIZE + 1;
+    unsigned char *bytes = calloc(1, size);
+    pack_index index;
+    memcpy(bytes, "CKIX\1", 5);
+    store_u32(bytes + 12, PACK_PACKS_MAX + 1);
+    store_u32(bytes + 44, 1);
+    assert_int_equal(pack_index_decode(&index, bytes, size, NULL), CKPT_EDATA);
+    store_u32(bytes + 12, PACK_PACKS_MAX);
+    assert_int_equal(pack_index_decode(&index, bytes, size - SHA256_SIZE, NULL), 0);
+    pack_index_clear(&index);
+    free(bytes);
+}
+
 /* Most flips are refused; what is accepted must be as safe as any index: all its strings and rows can be read. */
 static void every_flipped_bit_gives_an_error_or_a_sound_index(void **state)
 {
@@ -551,7 +593,7 @@ int main(void)
         cmocka_unit_test(refuses_extents_that_do_not_exist),
         cmocka_unit_test(refuses_values_that_do_not_exist),
         cmocka_unit_test(refuses_files_that_share_extents),
-        cmocka_unit_test(refuses_a_folder_with_bytes),
+        cmocka_unit_test(refuses_a_folder_with_values),
         cmocka_unit_test(refuses_a_link_without_a_target),
         cmocka_unit_test(refuses_a_target_without_a_link),
         cmocka_unit_test(refuses_a_file_of_unknown_kind),
@@ -593,6 +635,7 @@ int main(void)
         cmocka_unit_test(refuses_unknown_features),
         cmocka_unit_test(refuses_reserved_bytes_that_are_in_use),
         cmocka_unit_test(refuses_counts_that_promise_more_than_there_is),
+        cmocka_unit_test(refuses_a_count_beyond_its_limit_that_the_bytes_bear_out),
         cmocka_unit_test(every_flipped_bit_gives_an_error_or_a_sound_index),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(every_failed_allocation_of_the_writer_leaves_a_sound_index),

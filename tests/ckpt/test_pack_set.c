@@ -144,6 +144,25 @@ static void a_closed_pack_that_was_pruned_is_not_found(void **state)
     pack_set_free(set);
 }
 
+static void a_closed_pack_that_is_another_file_now_is_damaged(void **state)
+{
+    fixture *f = *state;
+    static sha256 names[PACK_SET_OPEN_MAX + 1];
+    unsigned char coded[128];
+    size_t size = 0;
+    pack_set *set = new_set(f);
+    for (uint64_t i = 0; i <= PACK_SET_OPEN_MAX; i++) {
+        small_pack(&names[i], f, 64, i);
+        get(set, &names[i]);
+    }
+    const pack *first = get(set, &names[0]);
+    unsigned char *bytes = pack_bytes(&size, f, &names[0]);
+    pack_overwrite(f, &names[0], bytes, size - 1);
+    assert_int_equal(pack_read_chunk(&size, coded, first, &first->index.frames[0], 0, NULL), CKPT_EDATA);
+    free(bytes);
+    pack_set_free(set);
+}
+
 static void following_refuses_numbers_that_the_tables_do_not_have(void **state)
 {
     fixture *f = *state;
@@ -216,6 +235,7 @@ int main(void)
         TEST(descriptors_stay_below_their_bound_and_every_pack_readable),
         TEST(the_pack_not_read_for_longest_is_closed),
         TEST(a_closed_pack_that_was_pruned_is_not_found),
+        TEST(a_closed_pack_that_is_another_file_now_is_damaged),
         TEST(following_refuses_numbers_that_the_tables_do_not_have),
         TEST(threads_read_right_bytes_while_descriptors_are_closed),
     };
