@@ -138,8 +138,10 @@ int lease_record_break(const char *path, const lease_record *dead, ckpt_error *e
         goto out;
     }
     const bool read = file_open(&fd, NULL, aside, NULL) == 0 && lease_record_read(&moved, fd, aside, NULL) == 0;
-    if (!read || moved.size != dead->size || memcmp(moved.text, dead->text, dead->size) != 0)
-        (void)link(aside, path); /* alive: put it back; if that fails its holder finds out by lease_check */
+    const bool same = read && moved.size == dead->size && memcmp(moved.text, dead->text, dead->size) == 0;
+    /* If its place is taken meanwhile, or links are not to be had, its holder finds out by lease_check. */
+    if (!same && link(aside, path) && errno != EEXIST)
+        rc = error_errno(err, errno, "put %s back", path);
     (void)unlink(aside);
 out:
     file_close(&fd);
