@@ -53,7 +53,7 @@ static int npz_parse(tensor_file *out, const byte_source *source, ckpt_error *er
         view.name = NULL;
         if (rc && rc != CKPT_EFORMAT)
             goto out;
-        rc = 0;
+        rc = error_clear(err); /* such a member stays bytes between */
     }
     FAIL_IF(arrays == 0, err, CKPT_ENOTFOUND, "not an archive of arrays");
 out:

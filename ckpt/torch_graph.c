@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define DEPTH_MAX 100
-/* Values are visited once in an honest file; shared ones, like tied weights, a few times. */
-#define VISITS_PER_NODE 8
+/* Values and items are visited once in an honest file; shared ones, like tied weights, a few times. */
+#define VISITS_PER_ITEM 8
 #define VISITS_FREE     4096
 
 enum {
@@ -113,6 +113,15 @@ out:
 
 /* ---- Walking ---------------------------------------------------------------------------------------------------- */
 
+/* Pays for work on so many items; bounds the walk of a graph in which everything is shared. */
+static int walk_spend(walk *w, uint64_t items, ckpt_error *err)
+{
+    if (items > w->visits_left)
+        return error_set(err, CKPT_EFORMAT, "values refer to each other too often");
+    w->visits_left -= items;
+    return 0;
+}
+
 /* The cells of a container: pairs of key and value, or values that have their index as key. */
 static int walk_items(walk *w, pickle_ref container, ckpt_error *err)
 {
@@ -122,6 +131,7 @@ static int walk_items(walk *w, pickle_ref container, ckpt_error *err)
     const size_t name_size = w->name_size;
     const uint32_t step = node->pairs ? 2 : 1;
 
+    TRY(walk_spend(w, node->count, err));
     uint32_t cell = node->as.items.first;
     for (uint32_t i = 0; i < node->count; i += step) {
         pickle_ref value = g->cells[cell].value;
@@ -153,6 +163,7 @@ static int walk_pair_list(walk *w, pickle_ref list, ckpt_error *err)
 
     if (node->kind != PICKLE_LIST)
         return 0;
+    TRY(walk_spend(w, node->count, err));
     uint32_t cell = node->as.items.first;
     for (uint32_t i = 0; i < node->count; i++, cell = g->cells[cell].next) {
         const pickle_ref pair = g->cells[cell].value;
@@ -188,8 +199,7 @@ static int walk_value(walk *w, pickle_ref ref, ckpt_error *err)
 
     if (node->marks || w->depth == DEPTH_MAX)
         return 0;
-    FAIL_IF(w->visits_left == 0, err, CKPT_EFORMAT, "values refer to each other too often");
-    w->visits_left--;
+    TRY(walk_spend(w, 1, err));
     w->depth++;
     node->marks |= MARK_OPEN;
     TRY(tensor_visit(&found, w, ref, err));
@@ -208,10 +218,11 @@ out:
 int torch_graph_tensors(tensor_file *out, pickle *graph, uint64_t file_size, torch_storage_fn find, void *payload,
                         ckpt_error *err)
 {
+    const uint64_t items = (uint64_t)graph->node_count + graph->cell_count;
     walk w = {.file = out,
               .graph = graph,
               .file_size = file_size,
-              .visits_left = (uint64_t)graph->node_count * VISITS_PER_NODE + VISITS_FREE,
+              .visits_left = items * VISITS_PER_ITEM + VISITS_FREE,
               .find = find,
               .payload = payload,
               .names_left = TENSOR_FILE_HEADER_MAX};

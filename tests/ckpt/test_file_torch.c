@@ -317,6 +317,22 @@ static void a_bomb_of_tensors_is_refused(void **state)
     input_free(&in);
 }
 
+static void a_long_list_that_is_shared_a_thousand_times_is_refused(void **state)
+{
+    input in = {0};
+    (void)state;
+    /* [tensor, None, None, ...] a thousand times: a hundred million items when it is unfolded */
+    INPUT_ADD_LITERAL(&in, "\x80\2](" PLAIN);
+    for (unsigned i = 0; i < 100000; i++)
+        INPUT_ADD_LITERAL(&in, "N");
+    INPUT_ADD_LITERAL(&in, "eq\0](");
+    for (unsigned i = 0; i < 1000; i++)
+        INPUT_ADD_LITERAL(&in, "h\0");
+    INPUT_ADD_LITERAL(&in, "e.");
+    assert_pickle_refused(in.data, in.size, "too often");
+    input_free(&in);
+}
+
 static void what_is_nested_too_deep_is_left_out(void **state)
 {
     input in = {0};
@@ -369,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_pickle_that_calls_os_system_runs_nothing),
         cmocka_unit_test(a_bomb_without_tensors_is_read_in_no_time),
         cmocka_unit_test(a_bomb_of_tensors_is_refused),
+        cmocka_unit_test(a_long_list_that_is_shared_a_thousand_times_is_refused),
         cmocka_unit_test(what_is_nested_too_deep_is_left_out),
         cmocka_unit_test(keys_as_long_as_the_file_make_no_names),
     };
