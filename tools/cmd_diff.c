@@ -99,11 +99,11 @@ static int json_tensor(json_t *row, const ckpt_diff_tensor *t, ckpt_error *err)
         TRY(json_out_set(row, "mean_abs", json_out_real(t->mean_abs), err));
         TRY(json_out_set(row, "relative_l2", json_out_real(t->relative_l2), err));
         TRY(json_out_set(row, "cosine", json_out_real(t->cosine), err));
+        TRY(json_out_set(row, "nan_a", json_out_count(t->nan_a), err));
+        TRY(json_out_set(row, "nan_b", json_out_count(t->nan_b), err));
+        TRY(json_out_set(row, "inf_a", json_out_count(t->inf_a), err));
+        TRY(json_out_set(row, "inf_b", json_out_count(t->inf_b), err));
     }
-    TRY(json_out_set(row, "nan_a", json_out_count(t->nan_a), err));
-    TRY(json_out_set(row, "nan_b", json_out_count(t->nan_b), err));
-    TRY(json_out_set(row, "inf_a", json_out_count(t->inf_a), err));
-    TRY(json_out_set(row, "inf_b", json_out_count(t->inf_b), err));
 out:
     return rc;
 }

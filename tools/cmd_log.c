@@ -6,6 +6,7 @@
 #include "terminal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const option OPTIONS[] = {
     {"limit", 'n', OPT_COUNT, "N", "only the N newest"},
@@ -14,7 +15,7 @@ static const option OPTIONS[] = {
 
 /* Columns that say something about at least one row. */
 typedef struct log_columns {
-    bool step, tags, meta, message;
+    bool step, meta, message;
 } log_columns;
 
 static log_columns columns_find(const ckpt_list *list, size_t count)
@@ -23,9 +24,8 @@ static log_columns columns_find(const ckpt_list *list, size_t count)
     for (size_t i = 0; i < count; i++) {
         const ckpt_info *info = ckpt_list_get(list, i);
         c.step |= info->step != CKPT_STEP_NONE;
-        c.tags |= info->tag_count > 0;
         c.meta |= info->meta_count > 0;
-        c.message |= info->message[0] != 0;
+        c.message |= info->message[0] || info->tag_count;
     }
     return c;
 }
@@ -41,6 +41,21 @@ out:
     return rc;
 }
 
+/* "[tag, tag] message": one column, since all others would not leave room for two on 80 columns. malloc'ed. */
+static char *message_text(const ckpt_info *info)
+{
+    char *tags = print_tags(info), *text = NULL;
+    size_t size = tags ? strlen(tags) + strlen(info->message) + sizeof("[] ") : 0;
+
+    if (tags)
+        text = malloc(size);
+    if (text)
+        snprintf(text, size, "%s%s%s%s%s", *tags ? "[" : "", tags, *tags ? "]" : "", *tags && *info->message ? " " : "",
+                 info->message);
+    free(tags);
+    return text;
+}
+
 static int add_row(table *t, log_columns c, const ckpt_info *info, ckpt_error *err)
 {
     int rc = 0;
@@ -52,12 +67,10 @@ static int add_row(table *t, log_columns c, const ckpt_info *info, ckpt_error *e
     TRY(table_add(t, print_time(text, info->time), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
-    if (c.tags)
-        TRY(add_text(t, print_tags(info), TABLE_GREEN, err));
     if (c.meta)
         TRY(add_text(t, print_meta(info), TABLE_PLAIN, err));
     if (c.message)
-        TRY(table_add(t, info->message, TABLE_PLAIN, err));
+        TRY(add_text(t, message_text(info), TABLE_PLAIN, err));
 out:
     return rc;
 }
@@ -66,7 +79,7 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
 {
     int rc = 0;
     table *t = NULL;
-    table_column columns[8];
+    table_column columns[7];
     size_t used = 0;
     const log_columns c = columns_find(list, count);
 
@@ -76,8 +89,6 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     columns[used++] = (table_column){"TIME", TABLE_RIGHT};
     columns[used++] = (table_column){"SIZE", TABLE_RIGHT};
     columns[used++] = (table_column){"STORED", TABLE_RIGHT};
-    if (c.tags)
-        columns[used++] = (table_column){"TAGS", TABLE_LEFT};
     if (c.meta)
         columns[used++] = (table_column){"META", TABLE_LEFT};
     if (c.message)
@@ -136,7 +147,7 @@ const command CMD_LOG = {
     .args = "",
     .summary = "List checkpoints, newest first",
     .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
-             "`save --meta` gave. With --json each checkpoint is one line.",
+             "`save --meta` gave. Tags stand in brackets before the message. With --json each checkpoint is one line.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
     .options = OPTIONS,

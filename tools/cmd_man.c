@@ -88,6 +88,14 @@ static void roff_title(const char *title)
     printf(" 1 \"\" \"ckpt %s\" \"User Commands\"\n.SH NAME\n", ckpt_version());
 }
 
+static void roff_synopsis(const command *c)
+{
+    printf("\\fBckpt %s\\fR%s ", c->name, c->options ? " [\\fIOPTION\\fR]..." : "");
+    roff_text(c->args);
+    fputc('\n', stdout);
+}
+
+/* Every command with its options, so that one page has all. */
 static void roff_overview(void)
 {
     roff_title("ckpt");
@@ -96,9 +104,16 @@ static void roff_overview(void)
           ".SH COMMANDS\n",
           stdout);
     for (const command *const *row = COMMANDS; *row; row++) {
-        printf(".TP\n\\fBckpt\\-%s\\fR(1)\n", (*row)->name);
+        fputs(".SS ", stdout);
+        roff_synopsis(*row);
         roff_text((*row)->summary);
-        fputc('\n', stdout);
+        fputs(".\n", stdout);
+        if ((*row)->about) {
+            fputs(".PP\n", stdout);
+            roff_text((*row)->about);
+            fputc('\n', stdout);
+        }
+        roff_options((*row)->options);
     }
     fputs(".SH OPTIONS\nThey stand before the command; \\-\\-store, \\-\\-json and \\-q may stand anywhere.\n", stdout);
     roff_options(GLOBAL_OPTIONS);
@@ -118,9 +133,9 @@ static void roff_command(const command *c)
     roff_title(title);
     printf("ckpt\\-%s \\- ", c->name);
     roff_text(c->summary);
-    printf("\n.SH SYNOPSIS\n\\fBckpt %s\\fR%s ", c->name, c->options ? " [\\fIOPTION\\fR]..." : "");
-    roff_text(c->args);
-    fputs("\n.SH DESCRIPTION\n", stdout);
+    fputs("\n.SH SYNOPSIS\n", stdout);
+    roff_synopsis(c);
+    fputs(".SH DESCRIPTION\n", stdout);
     roff_text(c->about ? c->about : c->summary);
     fputc('\n', stdout);
     if (c->options) {

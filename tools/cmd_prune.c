@@ -20,7 +20,7 @@ static const option OPTIONS[] = {
 static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, ckpt_error *err)
 {
     static const table_column COLUMNS[] = {{"ID", TABLE_LEFT},    {"STEP", TABLE_RIGHT}, {"TIME", TABLE_RIGHT},
-                                           {"SIZE", TABLE_RIGHT}, {"", TABLE_LEFT},      {"WHY", TABLE_LEFT}};
+                                           {"SIZE", TABLE_RIGHT}, {"PLAN", TABLE_LEFT},  {"WHY", TABLE_LEFT}};
     int rc = 0;
     table *t = NULL;
 

@@ -55,10 +55,7 @@ static int restore(ckpt_restore_result *restored, session *s, const char *name, 
     session_work_begin(s, "restore");
     int rc = ckpt_restore_files(restored, s->store, name, options, err);
     session_work_end(s);
-    if (rc != CKPT_ECONFIRM)
-        return rc;
-    error_hint(err, "--yes overwrites, `-o DIR` puts the files elsewhere");
-    if (options->dry_run || !session_can_ask() || !session_ask(err->message))
+    if (rc != CKPT_ECONFIRM || options->dry_run || !session_can_ask() || !session_ask(err->message, "overwrite"))
         return rc;
     *err = (ckpt_error){0};
     options->overwrite = true;

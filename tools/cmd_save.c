@@ -54,17 +54,13 @@ out:
 
 static void print_line(const ckpt_save_result *saved, int64_t step, double seconds)
 {
-    char files[UNITS_TEXT_SIZE], raw[UNITS_TEXT_SIZE], stored[UNITS_TEXT_SIZE], part[UNITS_TEXT_SIZE],
-        time[UNITS_TEXT_SIZE];
+    char files[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE], time[UNITS_TEXT_SIZE];
 
     printf("saved %.*s", PRINT_ID_DIGITS, saved->id);
     if (step != CKPT_STEP_NONE)
         printf(" step %" PRId64, step);
-    printf(": %s, %s as %s", print_count(files, saved->files, "file"), print_size(raw, saved->raw_bytes),
-           print_size(stored, saved->stored_bytes));
-    if (saved->raw_bytes)
-        printf(" (%s)", print_percent(part, saved->stored_bytes, saved->raw_bytes));
-    printf(", %s\n", print_seconds(time, seconds));
+    printf(": %s, %s, %s\n", print_count(files, saved->files, "file"),
+           print_sizes(sizes, saved->raw_bytes, saved->stored_bytes), print_seconds(time, seconds));
 }
 
 static int print_json(const ckpt_save_result *saved, int64_t step, double seconds, ckpt_error *err)

@@ -35,25 +35,23 @@ static void print_field(const char *name, const char *text)
 static int print_info(const ckpt_info *info, ckpt_error *err)
 {
     int rc = 0;
-    char a[UNITS_TEXT_SIZE], b[UNITS_TEXT_SIZE], c[UNITS_TEXT_SIZE], size[4 * UNITS_TEXT_SIZE];
+    char text[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE];
     char *tags = print_tags(info), *meta = print_meta(info);
 
     FAIL_IF_NULL(tags, err);
     FAIL_IF_NULL(meta, err);
     print_field("checkpoint", info->id);
     printf("%-11s %" PRIu64 "\n", "sequence", info->sequence);
-    print_field("time", print_time(a, info->time));
+    print_field("time", print_time(text, info->time));
     if (info->step != CKPT_STEP_NONE)
-        print_field("step", print_step(a, info->step));
+        print_field("step", print_step(text, info->step));
     if (*info->message)
         print_field("message", info->message);
     if (*tags)
         print_field("tags", tags);
     if (*meta)
         print_field("meta", meta);
-    snprintf(size, sizeof(size), "%s as %s (%s)", print_size(a, info->raw_bytes), print_size(b, info->stored_bytes),
-             print_percent(c, info->stored_bytes, info->raw_bytes));
-    print_field("size", size);
+    print_field("size", print_sizes(sizes, info->raw_bytes, info->stored_bytes));
     fputc('\n', stdout);
 out:
     free(tags);
@@ -84,7 +82,7 @@ static int add_file(table *t, const ckpt_file_info *file, ckpt_error *err)
     TRY(table_add(t, plain ? file->format : kind_name(file), TABLE_PLAIN, err));
     snprintf(text, sizeof(text), "%zu", file->tensor_count);
     TRY(table_add(t, plain ? text : "", TABLE_PLAIN, err));
-    snprintf(digits, sizeof(digits), "%s", file->sha256);
+    snprintf(digits, sizeof(digits), "%.*s", SHA256_SHOWN, file->sha256);
     TRY(table_add(t, digits, TABLE_DIM, err));
     TRY(table_add(t, path, TABLE_PLAIN, err));
 out:
@@ -122,9 +120,10 @@ static int print_values(const session *s, const ckpt_content *content, ckpt_erro
     TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
     for (size_t file = 0; file < ckpt_content_file_count(content); file++)
         for (size_t i = 0; i < ckpt_content_value_count(content, file); i++) {
-            const ckpt_value *value = ckpt_content_value(content, file, i);
-            TRY(table_add(t, value->key, TABLE_PLAIN, err));
-            TRY(table_add(t, value->value, TABLE_PLAIN, err));
+            ckpt_value value;
+            TRY(ckpt_content_value(&value, content, file, i));
+            TRY(table_add(t, value.key, TABLE_PLAIN, err));
+            TRY(table_add(t, value.value, TABLE_PLAIN, err));
             any = true;
         }
     if (any) {
@@ -168,8 +167,9 @@ static int json_values(json_t *object, const ckpt_content *content, size_t file,
 
     TRY(json_out_set(object, "values", values, err));
     for (size_t i = 0; i < ckpt_content_value_count(content, file); i++) {
-        const ckpt_value *value = ckpt_content_value(content, file, i);
-        TRY(json_out_set(values, value->key, print_json_text(value->value), err));
+        ckpt_value value;
+        TRY(ckpt_content_value(&value, content, file, i));
+        TRY(json_out_set(values, value.key, print_json_text(value.value), err));
     }
 out:
     return rc;

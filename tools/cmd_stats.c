@@ -5,6 +5,8 @@
 #include "table.h"
 #include "terminal.h"
 
+#include <inttypes.h>
+
 static uint64_t stored_bytes(const ckpt_stats *stats)
 {
     return stats->pack_bytes + stats->snapshot_bytes;
@@ -14,11 +16,10 @@ static void print_totals(const ckpt_stats *stats)
 {
     char a[UNITS_TEXT_SIZE], b[UNITS_TEXT_SIZE];
 
-    printf("checkpoints  %s, %s as they are\n", print_count(a, stats->checkpoints, "checkpoint"),
-           print_size(b, stats->raw_bytes));
+    printf("checkpoints  %" PRIu64 ", %s as they are\n", stats->checkpoints, print_size(a, stats->raw_bytes));
     printf("stored       %s, %s of that\n", print_size(a, stored_bytes(stats)),
            print_percent(b, stored_bytes(stats), stats->raw_bytes));
-    printf("packs        %s, %s\n", print_count(a, stats->packs, "pack"), print_size(b, stats->pack_bytes));
+    printf("packs        %" PRIu64 ", %s\n", stats->packs, print_size(a, stats->pack_bytes));
     printf("snapshots    %s\n", print_size(a, stats->snapshot_bytes));
     printf("cache        %s\n", print_size(a, stats->cache_bytes));
     printf("unreachable  %s%s\n", print_size(a, stats->unreachable_bytes),

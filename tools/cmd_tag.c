@@ -11,7 +11,7 @@
 
 static const option OPTIONS[] = {
     {"delete", 'd', OPT_TEXT, "NAME", "remove a tag; its checkpoint stays"},
-    {"move", 0, OPT_FLAG, NULL, "let a tag that exists name another checkpoint"},
+    {"yes", 'y', OPT_FLAG, NULL, "let a tag that exists name this checkpoint from now on"},
     {0},
 };
 
@@ -127,10 +127,28 @@ out:
     return rc;
 }
 
-static int cmd_tag(session *s, ckpt_error *err)
+/* Sets a tag; whether an existing one shall move is asked of whoever is at the terminal. */
+static int tag_set(session *s, const char *tag, const char *name, ckpt_error *err)
 {
     int rc = 0;
     char id[CKPT_ID_SIZE];
+
+    TRY(ckpt_find(id, s->store, name, err));
+    rc = ckpt_tag_set(s->store, tag, id, arguments_flag(&s->args, "yes"), err);
+    if (rc == CKPT_ECONFIRM && session_can_ask() && session_ask(err->message, "move it")) {
+        *err = (ckpt_error){0};
+        rc = ckpt_tag_set(s->store, tag, id, true, err);
+    }
+    if (rc)
+        goto out;
+    TRY(print_change(s, tag, id, err));
+out:
+    return rc;
+}
+
+static int cmd_tag(session *s, ckpt_error *err)
+{
+    int rc = 0;
     const char *removed = arguments_text(&s->args, "delete");
     const size_t word_count = s->args.word_count;
 
@@ -145,11 +163,10 @@ static int cmd_tag(session *s, ckpt_error *err)
         TRY(ckpt_tag_remove(s->store, removed, err));
         TRY(print_change(s, removed, NULL, err));
     } else if (word_count) {
-        TRY(ckpt_find(id, s->store, s->args.words[1], err));
-        TRY(ckpt_tag_set(s->store, s->args.words[0], id, arguments_flag(&s->args, "move"), err));
-        TRY(print_change(s, s->args.words[0], id, err));
-    } else
+        TRY(tag_set(s, s->args.words[0], s->args.words[1], err));
+    } else {
         TRY(tags_list(s, err));
+    }
 out:
     return rc;
 }
@@ -162,7 +179,7 @@ const command CMD_TAG = {
         "Without arguments it lists all tags. CHECKPOINT is any name of a checkpoint. The policy of `ckpt prune` can "
         "keep what has a tag. A tag may not hold a colon, a slash or a tilde, or be `latest` or `best`.",
     .examples = "ckpt tag baseline latest\tname the newest\n"
-                "ckpt tag --move baseline best\tlet the name move on\n"
+                "ckpt tag baseline best --yes\tlet the name move on\n"
                 "ckpt tag -d baseline\tremove the name, not the checkpoint\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 4, 5, 9, 10),

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* strverscmp */
 #include "diff_view.h"
 
 #include "print.h"
@@ -47,7 +48,7 @@ static int descending(double a, double b)
 
 static double tensor_change(const ckpt_diff_tensor *t)
 {
-    return t->change == CKPT_SAME ? -1 : t->change == CKPT_CHANGED ? t->relative_l2 : INFINITY;
+    return t->change == CKPT_SAME ? -1 : t->change == CKPT_CHANGED ? t->relative_l2 : (double)INFINITY;
 }
 
 static int tensors_by_name(const void *a, const void *b)
@@ -202,10 +203,8 @@ static const char *real_text(char out[UNITS_TEXT_SIZE], double value)
 {
     if (isnan(value))
         snprintf(out, UNITS_TEXT_SIZE, "-");
-    else if (value == 0 || isinf(value))
-        snprintf(out, UNITS_TEXT_SIZE, "%g", value);
     else
-        snprintf(out, UNITS_TEXT_SIZE, "%.1e", value);
+        snprintf(out, UNITS_TEXT_SIZE, "%.3g", value);
     return out;
 }
 
@@ -271,8 +270,8 @@ static int add_numbers(table *t, const ckpt_diff_tensor *row, bool specials, ckp
     TRY(table_add(t, both ? real_text(text, row->relative_l2) : "", TABLE_PLAIN, err));
     TRY(table_add(t, both ? cosine_text(text, row->cosine) : "", TABLE_PLAIN, err));
     if (specials) {
-        TRY(table_add(t, count_pair(text, row->nan_a, row->nan_b), TABLE_PLAIN, err));
-        TRY(table_add(t, count_pair(text, row->inf_a, row->inf_b), TABLE_PLAIN, err));
+        TRY(table_add(t, both ? count_pair(text, row->nan_a, row->nan_b) : "", TABLE_PLAIN, err));
+        TRY(table_add(t, both ? count_pair(text, row->inf_a, row->inf_b) : "", TABLE_PLAIN, err));
     }
 out:
     return rc;
@@ -341,7 +340,7 @@ static void group_changes(char *out, size_t size, const diff_group *g)
 int diff_write_groups(FILE *out, const diff_group *groups, size_t count, size_t width, bool color, ckpt_error *err)
 {
     static const table_column COLUMNS[] = {{"TENSORS", TABLE_RIGHT}, {"CHANGED", TABLE_RIGHT}, {"MAX", TABLE_RIGHT},
-                                           {"MEAN", TABLE_RIGHT},    {"REL L2", TABLE_RIGHT},  {"COSINE", TABLE_RIGHT},
+                                           {"MEAN", TABLE_RIGHT},    {"MAX REL", TABLE_RIGHT}, {"MIN COS", TABLE_RIGHT},
                                            {"CHANGES", TABLE_LEFT},  {"GROUP", TABLE_LEFT}};
     int rc = 0;
     table *t = NULL;

@@ -79,8 +79,8 @@ void help_overview(FILE *out)
         print_group(out, group);
     fputs("\nOptions before the command; --store, --json and -q may stand anywhere\n", out);
     print_options(out, GLOBAL_OPTIONS);
-    fputs("\nA checkpoint is named by a tag, `latest`, `best`, `step:1500` or the beginning of\n"
-          "its id; `~N` behind it means N before it, as in latest~1.\n"
+    fputs("\nA checkpoint is named by a tag, `latest`, `best`, `step:1500` or the beginning\n"
+          "of its id; `~N` behind it means N before it, as in latest~1.\n"
           "\n"
           "`ckpt help COMMAND` says more, with examples.\n",
           out);

@@ -20,8 +20,9 @@ static int check_word_count(const session *s, ckpt_error *err)
     return rc;
 }
 
-/* Options before the command word, the word, and what is behind it. */
-static int read_command_line(session *s, int argc, char *const *argv, ckpt_error *err)
+/* Options before the command word, the word, and what is behind it. *explain: help on the command is wanted, not the
+ * command. */
+static int read_command_line(bool *explain, session *s, int argc, char *const *argv, ckpt_error *err)
 {
     int rc = 0, used = 0;
     option_syntax syntax = {.globals = GLOBAL_OPTIONS};
@@ -48,6 +49,7 @@ static int read_command_line(session *s, int argc, char *const *argv, ckpt_error
         syntax.rows = s->command->options;
         used++;
         TRY(arguments_parse(&s->args, &used, &syntax, argc - used, argv + used, err));
+        *explain = arguments_flag(&s->args, "help");
     }
     TRY(session_configure(s, err));
 out:
@@ -57,9 +59,10 @@ out:
 static int run_command(session *s, int argc, char *const *argv, ckpt_error *err)
 {
     int rc = 0;
+    bool explain = false;
 
-    TRY(read_command_line(s, argc, argv, err));
-    if (arguments_flag(&s->args, "help") && s->command != command_find("help")) {
+    TRY(read_command_line(&explain, s, argc, argv, err));
+    if (explain) {
         help_command(stdout, s->command);
         goto out;
     }

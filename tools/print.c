@@ -10,7 +10,7 @@
 
 const char *print_id(char out[PRINT_ID_DIGITS + 1], const char *id)
 {
-    snprintf(out, PRINT_ID_DIGITS + 1, "%s", id);
+    snprintf(out, PRINT_ID_DIGITS + 1, "%.*s", PRINT_ID_DIGITS, id);
     return out;
 }
 
@@ -58,6 +58,16 @@ const char *print_percent(char out[UNITS_TEXT_SIZE], uint64_t part, uint64_t who
         snprintf(out, UNITS_TEXT_SIZE, "%.1f %%", 100.0 * (double)part / (double)whole);
     else
         snprintf(out, UNITS_TEXT_SIZE, "-");
+    return out;
+}
+
+const char *print_sizes(char out[PRINT_SIZES_SIZE], uint64_t raw_bytes, uint64_t stored_bytes)
+{
+    char raw[UNITS_TEXT_SIZE], stored[UNITS_TEXT_SIZE], share[UNITS_TEXT_SIZE];
+    const bool small = stored_bytes > raw_bytes;
+
+    snprintf(out, PRINT_SIZES_SIZE, "%s as %s%s%s%s", print_size(raw, raw_bytes), print_size(stored, stored_bytes),
+             small ? "" : " (", small ? "" : print_percent(share, stored_bytes, raw_bytes), small ? "" : ")");
     return out;
 }
 

@@ -23,6 +23,9 @@ const char *print_seconds(char out[UNITS_TEXT_SIZE], double seconds);
 const char *print_count(char out[UNITS_TEXT_SIZE], uint64_t count, const char *noun);
 /* "72.1 %"; "-" when there is no whole. */
 const char *print_percent(char out[UNITS_TEXT_SIZE], uint64_t part, uint64_t whole);
+#define PRINT_SIZES_SIZE (4 * UNITS_TEXT_SIZE)
+/* "5.4 MiB as 3.9 MiB (72.1 %)"; without the share where the files are so small that it says nothing. */
+const char *print_sizes(char out[PRINT_SIZES_SIZE], uint64_t raw_bytes, uint64_t stored_bytes);
 /* "500"; "" for CKPT_STEP_NONE. */
 const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step);
 

@@ -130,13 +130,24 @@ void session_warn(session *s, const char *format, ...)
     va_end(list);
 }
 
+/* Does the message name the place already? Control characters of names became '?' in it. */
+static bool place_is_told(const ckpt_error *err)
+{
+    char where[sizeof(err->where)];
+    memcpy(where, err->where, sizeof(where));
+    for (char *c = where; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            *c = '?';
+    return !*where || strcmp(where, ".") == 0 || strstr(err->message, where);
+}
+
 void session_report(int rc, const ckpt_error *err)
 {
     if (!err->message[0] && rc == CKPT_EDIFFER)
         return; /* the answer is the exit status */
     fputs("ckpt: ", stderr);
     output_text(stderr, err->message[0] ? err->message : ckpt_error_name(rc));
-    if (err->where[0] && !strstr(err->message, err->where)) {
+    if (!place_is_told(err)) {
         fputs(" (", stderr);
         output_text(stderr, err->where);
         fputc(')', stderr);
@@ -154,11 +165,13 @@ bool session_can_ask(void)
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-bool session_ask(const char *question)
+bool session_ask(const char *what_is, const char *what_to_do)
 {
     char answer[16] = "";
-    output_text(stderr, question);
-    fputs("? [y/N] ", stderr);
+
+    fflush(stdout);
+    output_text(stderr, what_is);
+    fprintf(stderr, "; %s? [y/N] ", what_to_do);
     fflush(stderr);
     if (!fgets(answer, sizeof(answer), stdin))
         fputc('\n', stderr);
@@ -170,12 +183,12 @@ int session_confirm(session *s, const char *what, ckpt_error *err)
 {
     if (arguments_flag(&s->args, "yes"))
         return 0;
-    if (session_can_ask()) {
-        fflush(stdout);
-        return session_ask(what) ? 0 : error_set(err, CKPT_ECONFIRM, "%s: nothing was done", s->command->name);
-    }
-    int rc = error_set(err, CKPT_ECONFIRM, "%s: would %s, and nobody agreed", s->command->name, what);
+    int rc = error_set(err, CKPT_ECONFIRM, "%s: would %s", s->command->name, what);
     error_hint(err, "--yes agrees; --dry-run only shows what would happen");
+    if (session_can_ask() && session_ask(err->message, "do it")) {
+        *err = (ckpt_error){0};
+        rc = 0;
+    }
     return rc;
 }
 
@@ -186,9 +199,10 @@ static int open_file_instead(ckpt_content **out, const char *name, const ckpt_er
         return ckpt_content_open_file(out, name, err);
     if (why_rc == CKPT_ENOSTORE)
         return error_set(err, CKPT_ENOTFOUND, "%s: no such file, and no store in which to look for a checkpoint", name);
-    if (err)
-        *err = *why;
-    return why_rc;
+    int rc = error_set(err, why_rc, "%s, and no file of that name", why->message);
+    if (why->hint[0])
+        error_hint(err, "%s", why->hint);
+    return rc;
 }
 
 int session_open_content(ckpt_content **out, session *s, const char *name, ckpt_error *err)

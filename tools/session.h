@@ -43,8 +43,8 @@ void session_warn(session *s, const char *format, ...) __attribute__((format(pri
 int session_confirm(session *s, const char *what, ckpt_error *err);
 /* Is there a person to ask? */
 bool session_can_ask(void);
-/* Asks on the terminal; only "y" and "yes" agree. */
-bool session_ask(const char *question);
+/* Asks on the terminal: "WHAT IS; WHAT TO DO? [y/N]". Only "y" and "yes" agree. */
+bool session_ask(const char *what_is, const char *what_to_do);
 
 /* Opens what `name` says: a checkpoint, else a file on disk; in this order. Without a store only files. */
 int session_open_content(ckpt_content **out, session *s, const char *name, ckpt_error *err);
