@@ -23,6 +23,7 @@ build_preset package
 tree=$tmp/tree
 DESTDIR=$tree quietly cmake --install "$root/build/package" --strip
 version=$(sed -n 's/^Version: //p' "$tree/usr/lib/$multiarch/pkgconfig/ckpt.pc")
+mv "$tree/usr/share/doc/ckpt/LICENSE" "$tree/usr/share/doc/ckpt/copyright"
 find "$tree/usr/share/man" -type f -exec gzip -9n {} +
 
 # dpkg-shlibdeps wants a source package; this is the least that it reads.

@@ -44,7 +44,10 @@ say "And the next save works as if nothing had been:"
 show ckpt save -m large runs/exp1/large.pt
 show ckpt restore latest -o second
 show cmp runs/exp1/large.pt second/runs/exp1/large.pt || broken "restored bytes differ"
-echo "the same bytes; and what the killed save had left is gone:"
+echo "the same bytes"
+
+say "What the killed save has left goes with the next prune:"
+show ckpt prune
 show ls -A .ckpt/tmp
 [ -z "$(ls -A .ckpt/tmp)" ] || broken "the temporary file of the killed save is still there"
 rm -rf first second runs/exp1/large.pt
