@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Stops ckpt at every call with which it changes files, or lets that call fail, and looks whether anything was lost.
+
+    sweep.py --ckpt PROGRAM --shim LIBRARY [--background PROGRAM] [--full] [--only OPERATION[,MODE]] [--jobs N]
+
+For each operation and each N the store is copied, the operation runs under the shim (shim.c) until its N-th call, and
+then: the store opens, `verify --full` is clean, every checkpoint committed before restores to the same bytes, nothing
+half stands under a final name, the next save works, and prune removes what is left in tmp/ and intents/. A call that
+fails makes the exit status that is documented, or none of it is seen because it was tried again.
+
+Without --full, `kill` and ENOSPC are tried at every call of save, prune and tag, and all else at every SAMPLE_STEP-th.
+"""
+import argparse
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trial
+from trial import GOLDEN, Promise, Program, Report
+
+KILL, NO_SPACE, FULL_DISK, IO_ERROR, INTERRUPTED, SHORT, DROP, TORN = MODES = (
+    "kill", "fail:ENOSPC", "fail-from:ENOSPC", "fail:EIO", "fail:EINTR", "short", "drop", "torn")
+EXIT_OF = {NO_SPACE: {0, 5}, FULL_DISK: {0, 5}, IO_ERROR: {0, 10}, INTERRUPTED: {0}, SHORT: {0}}
+DEADLY = (KILL, DROP, TORN)
+SAMPLE_STEP = 7
+CALLS_MAX = 2000
+DEAD_PID = 4194305  # above the largest that Linux gives
+
+
+@dataclass
+class Plan:
+    """An operation on a store that stands ready."""
+    name: str
+    words: list
+    promise: Promise
+    thorough: bool = False  # also in a quick run at every call
+    check: str = ""  # name of a further check, CHECKS
+    facts: dict = field(default_factory=dict)
+    program: str = ""  # instead of ckpt
+
+
+# ---- The operations: each makes a folder ready and says what is to hold of it ----
+
+
+def put(root, source, name):
+    shutil.copyfile(GOLDEN / source, root / name)
+
+
+def first_store(ckpt, root):
+    """A store with one checkpoint, and a second state to save."""
+    ckpt.must(root, "init")
+    put(root, "model_epoch_1.safetensors", "model.safetensors")
+    old = {ckpt.save(root, "model.safetensors"): trial.manifest_of(root, "model.safetensors")}
+    put(root, "model_epoch_2.safetensors", "model.safetensors")
+    return old, trial.manifest_of(root, "model.safetensors")
+
+
+def two_checkpoints(ckpt, root):
+    old, new = first_store(ckpt, root)
+    return {**old, ckpt.save(root, "model.safetensors"): new}
+
+
+def op_init(ckpt, root):
+    return Plan("init", ["init"], Promise({}), check="init")
+
+
+def op_save_first(ckpt, root):
+    ckpt.must(root, "init")
+    put(root, "model_epoch_1.safetensors", "model.safetensors")
+    return Plan("save first", ["save", "model.safetensors"],
+                Promise({}, new=[trial.manifest_of(root, "model.safetensors")]), thorough=True)
+
+
+def op_save_delta(ckpt, root):
+    old, new = first_store(ckpt, root)
+    return Plan("save delta", ["save", "model.safetensors"], Promise(old, new=[new]), thorough=True)
+
+
+def op_save_tag(ckpt, root):
+    old, new = first_store(ckpt, root)
+    ckpt.must(root, "tag", "mine", "latest")
+    return Plan("save --tag", ["save", "model.safetensors", "--tag", "mine", "--step", "7"], Promise(old, new=[new]),
+                thorough=True, check="save_tag", facts={"old": next(iter(old))})
+
+
+def op_save_folder(ckpt, root):
+    """Several large files make several packs; what is small, linked or empty comes along."""
+    old, _ = first_store(ckpt, root)
+    run = root / "run"
+    (run / "empty").mkdir(parents=True)
+    for epoch in (1, 2, 3):
+        put(run, f"checkpoint_epoch_{epoch}.pt", f"epoch_{epoch}.pt")
+    (run / "notes.txt").write_text("lr 0.1\n")
+    (run / "last.pt").symlink_to("epoch_3.pt")
+    return Plan("save folder", ["save", "run"], Promise(old, new=[trial.manifest_of(root, "run")]), thorough=True)
+
+
+def restore_source(ckpt, root):
+    ckpt.must(root, "init")
+    (root / "run/sub").mkdir(parents=True)
+    put(root, "model_epoch_1.safetensors", "run/model.safetensors")
+    put(root, "model_epoch_2.safetensors", "run/sub/other.safetensors")
+    (root / "run/last").symlink_to("model.safetensors")
+    (root / "run/empty").touch()
+    return {ckpt.save(root, "run"): trial.manifest_of(root, "run")}
+
+
+def op_restore_new(ckpt, root):
+    old = restore_source(ckpt, root)
+    return Plan("restore", ["restore", "latest", "-o", "out/deep"], Promise(old), check="restore",
+                facts={"out": "out/deep", "old": {}, "new": next(iter(old.values()))})
+
+
+def op_restore_over(ckpt, root):
+    old = restore_source(ckpt, root)
+    out = root / "out"
+    shutil.copytree(root / "run", out / "run", symlinks=True)
+    put(out, "model_epoch_3.safetensors", "run/model.safetensors")
+    (out / "run/sub/other.safetensors").write_text("something else")
+    (out / "run/last").unlink()
+    (out / "run/last").symlink_to("empty")
+    (out / "run/mine.txt").write_text("not part of the checkpoint")
+    return Plan("restore --yes", ["restore", "latest", "-o", "out", "--yes"], Promise(old), check="restore",
+                facts={"out": "out", "old": trial.manifest(out), "new": next(iter(old.values()))})
+
+
+def op_tag_set(ckpt, root):
+    old = two_checkpoints(ckpt, root)
+    last = list(old)[1]
+    return Plan("tag set", ["tag", "mine", last], Promise(old), thorough=True, check="tag",
+                facts={"old": None, "new": last + "\n"})
+
+
+def op_tag_move(ckpt, root):
+    old = two_checkpoints(ckpt, root)
+    first, last = old
+    ckpt.must(root, "tag", "mine", first)
+    return Plan("tag move", ["tag", "mine", last, "--yes"], Promise(old), thorough=True, check="tag",
+                facts={"old": first + "\n", "new": last + "\n"})
+
+
+def op_tag_remove(ckpt, root):
+    old = two_checkpoints(ckpt, root)
+    first = next(iter(old))
+    ckpt.must(root, "tag", "mine", first)
+    return Plan("tag --delete", ["tag", "--delete", "mine"], Promise(old), thorough=True, check="tag",
+                facts={"old": first + "\n", "new": None})
+
+
+def op_rm(ckpt, root):
+    old = two_checkpoints(ckpt, root)
+    first = next(iter(old))
+    ckpt.must(root, "tag", "mine", first)
+    return Plan("rm", ["rm", first, "--force", "--yes"], Promise(old, removable={first}))
+
+
+def op_prune(ckpt, root):
+    """One checkpoint was removed by hand, one goes by the policy, and crashes have left things behind."""
+    ckpt.must(root, "init")
+    old = {}
+    for source in ("model_epoch_1.safetensors", "adamw_bf16_step_30.pt", "model_epoch_2.safetensors",
+                   "model_epoch_3.safetensors"):
+        put(root, source, "model.bin")
+        old[ckpt.save(root, "model.bin")] = trial.manifest_of(root, "model.bin")
+    by_hand, by_policy = list(old)[:2]
+    ckpt.must(root, "rm", by_hand, "--yes")
+    del old[by_hand]
+    (root / f".ckpt/tmp/pack.{DEAD_PID}.0123456789abcdef.tmp").write_bytes(b"half a pack" * 1000)
+    (root / ".ckpt/intents/0123456789abcdef.lease").touch()
+    (root / ".ckpt/intents/0123456789abcdef.packs").write_text("00" * 32 + "\n")
+    return Plan("prune", ["prune", "--keep", "last 2", "--yes"], Promise(old, removable={by_policy}), thorough=True,
+                check="prune")
+
+
+def op_background(ckpt, root, program):
+    """The background writer of the library saves two states."""
+    ckpt.must(root, "init")
+    probe = root.parent / "probe"
+    shutil.copytree(root, probe, symlinks=True)
+    done = ckpt.run(probe, program=program)
+    if done.code != 0:
+        raise AssertionError(f"background writer: {done}")
+    states = [trial.restores(ckpt, probe, id, None) for id in trial.checkpoints(probe)]
+    shutil.rmtree(probe)
+    return Plan("background writer", [], Promise({}, new=states, new_max=2), program=program)
+
+
+OPERATIONS = (op_init, op_save_first, op_save_delta, op_save_tag, op_save_folder, op_restore_new, op_restore_over,
+              op_tag_set, op_tag_move, op_tag_remove, op_rm, op_prune)
+
+
+# ---- What else must hold after one of them ----
+
+
+def check_init(ckpt, root, plan, complete):
+    if complete:
+        return [f"init said yes, but {done}"] if (done := ckpt.run(root, "log")).code != 0 else []
+    done = ckpt.run(root, "init")
+    return [f"init again: {done}"] if done.code != 0 else []
+
+
+def check_tag(ckpt, root, plan, complete):
+    allowed = [plan.facts["new"]] if complete else [plan.facts["old"], plan.facts["new"]]
+    found = trial.tag_of(root, "mine")
+    done = ckpt.run(root, "tag")
+    faults = [f"the tag is {found!r}"] if found not in allowed else []
+    return faults + ([f"tag: {done}"] if done.code != 0 else [])
+
+
+def check_save_tag(ckpt, root, plan, complete):
+    fresh = trial.checkpoints(root) - set(plan.promise.known)
+    allowed = set() if complete else {plan.facts["old"]}
+    found = (trial.tag_of(root, "mine") or "").strip()
+    return [f"the tag is {found!r}"] if found not in allowed | fresh else []
+
+
+def check_restore(ckpt, root, plan, complete):
+    """Each file is the old or the new one, and once more makes them all new."""
+    faults = []
+    out, old, new = root / plan.facts["out"], plan.facts["old"], plan.facts["new"]
+    wanted = {**old, **new}
+    for again in (False, True):
+        if again and (done := ckpt.run(root, "restore", "latest", "-o", out, "--yes")).code != 0:
+            return faults + [f"restore again: {done}"]
+        whole = again or complete
+        got = trial.without_tmp(trial.manifest(out)) if out.exists() else {}
+        for name in sorted(set(got) | set(wanted)):
+            allowed = [wanted.get(name)] if whole or name not in new else [old.get(name), new[name]]
+            if got.get(name) not in allowed:
+                faults.append(f"{name} is {got.get(name)}{' after another restore' if again else ''}")
+    return faults
+
+
+def check_prune(ckpt, root, plan, complete):
+    left = os.listdir(root / ".ckpt/tmp") + os.listdir(root / ".ckpt/intents")
+    return [f"prune left {left}"] if complete and left else []
+
+
+CHECKS = {"": None, "init": check_init, "tag": check_tag, "save_tag": check_save_tag, "restore": check_restore,
+          "prune": check_prune}
+
+
+# ---- Trials ----
+
+
+class Sweep:
+    """Runs in a process of its own, in folders of its own."""
+
+    def __init__(self, ckpt, shim, template, plan, folder):
+        self.ckpt, self.shim, self.template, self.plan = ckpt, shim, template, plan
+        self.root, self.scratch, self.hit = folder / "trial", folder / "scratch", folder / "hit"
+        self.folder = folder
+
+    def run(self, mode, at):
+        """None when the operation ended before its call `at`; else what it hit, and the faults. `at` 0: the end."""
+        for path in (self.root, self.scratch):
+            shutil.rmtree(path, ignore_errors=True)
+        self.hit.unlink(missing_ok=True)
+        self.scratch.mkdir(parents=True)
+        shutil.copytree(self.template, self.root, symlinks=True)
+        env = {"LD_PRELOAD": self.shim, "CKPT_SHIM_ROOT": str(self.root), "CKPT_SHIM_MODE": mode,
+               "CKPT_SHIM_AT": str(at), "CKPT_SHIM_HIT": str(self.hit), "CKPT_SHIM_SCRATCH": str(self.scratch)}
+        done = self.ckpt.run(self.root, *self.plan.words, env=env, program=self.plan.program or None)
+        hit = self.hit.read_text().split("\n")[0] if self.hit.exists() else None
+        if at and hit is None:
+            return None
+        faults = self.status_faults(mode, done, at)
+        try:
+            faults += self.store_faults(done.code == 0)
+        except (OSError, ValueError, AssertionError) as error:
+            faults.append(f"{type(error).__name__}: {error}")
+        return (hit or "end").replace(str(self.root) + "/", ""), faults
+
+    def status_faults(self, mode, done, at):
+        if at == 0:
+            return [] if done.code == 0 else [f"{done}"]
+        if mode in DEADLY:
+            return [] if done.code == -9 else [f"it lived on: {done}"]
+        if done.code not in EXIT_OF[mode]:
+            return [f"{done}"]
+        return trial.error_faults(done, mode in (NO_SPACE, FULL_DISK)) if done.code else []
+
+    def store_faults(self, complete):
+        plan, faults = self.plan, []
+        check = CHECKS[plan.check]
+        if plan.check == "init":
+            faults += check(self.ckpt, self.root, plan, complete)
+        faults += trial.store_faults(self.ckpt, self.root, plan.promise, complete)
+        if check and plan.check != "init":
+            faults += check(self.ckpt, self.root, plan, complete)
+        return faults + trial.goes_on(self.ckpt, self.root)
+
+
+def task_run(task):
+    ckpt_path, shim, template, plan, mode, first, step, folder = task
+    folder = Path(folder) / f"worker-{os.getpid()}"
+    sweep = Sweep(Program(ckpt_path), shim, template, plan, folder)
+    results = []
+    for at in range(first, CALLS_MAX, step):
+        if (result := sweep.run(mode, at)) is None:
+            break
+        results.append((f"{plan.name}, {mode} at {at} ({result[0]})", result[1]))
+    if mode in (DROP, TORN) and first == 1:
+        what, faults = sweep.run(mode, 0)
+        results.append((f"{plan.name}, {mode} at its {what}", faults))
+    return f"{plan.name}, {mode}", results
+
+
+def tasks_of(args, folder):
+    """Every call, in halves so that two processes share them evenly, or a sample."""
+    ckpt = Program(args.ckpt)
+    makers = list(OPERATIONS)
+    if args.background:
+        makers.append(lambda ckpt, root: op_background(ckpt, root, args.background))
+    for number, make in enumerate(makers):
+        template = folder / f"operation-{number}"
+        template.mkdir()
+        plan = make(ckpt, template)
+        for index, mode in enumerate(MODES):
+            if args.only and args.only not in (plan.name, f"{plan.name},{mode}", mode):
+                continue
+            if args.full or (plan.thorough and mode in (KILL, NO_SPACE)):
+                starts = [(1, 2), (2, 2)]
+            else: # other places for each mode and operation; 1 is where the end is tried too
+                starts = [(1, SAMPLE_STEP + (number + index) % 3)]
+            for first, step in starts:
+                yield args.ckpt, args.shim, str(template), plan, mode, first, step, str(folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ckpt", required=True)
+    parser.add_argument("--shim", required=True)
+    parser.add_argument("--background", help="program that saves through the background writer")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", help="one operation, one mode, or OPERATION,MODE")
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_args()
+    started = time.monotonic()
+    folder = trial.scratch_folder()
+    report, calls = Report(), {}
+    try:
+        with multiprocessing.Pool(args.jobs) as pool:
+            for what, results in pool.imap_unordered(task_run, list(tasks_of(args, folder))):
+                calls[what] = calls.get(what, 0) + len(results)
+                for name, faults in results:
+                    report.add(name, faults)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for what in sorted(calls):
+        print(f"{what}: {calls[what]}")
+    print(f"{time.monotonic() - started:.0f} s in {folder.parent}")
+    if report.trials == 0:
+        print("nothing was tried")
+        return 1
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
