@@ -153,7 +153,8 @@ int pack_index_decode(pack_index *index, const unsigned char *bytes, size_t size
  *   files     relative paths without empty, `.` and `..` components, each once and never below another file or link;
  *             folders and links without bytes; extents not empty, adding up to the size, inside frames of this pack
  *   tensors   inside their file, with a span that follows from shape, strides and dtype
- *   ranges    of files and frames cover no row of a table twice (in all), so that work grows with the tables only
+ *   ranges    of files follow one another and cover extents, tensors and values exactly; frames have no more chunks in
+ *             all than there are, so that work grows with the tables only
  *   strings   begin with the empty one and end in 0 */
 int pack_index_check(const pack_index *index, ckpt_error *err);
 

@@ -151,7 +151,7 @@ out:
     return rc;
 }
 
-/* ---- Files: rows so far of each table, so that no range is paid for twice ---- */
+/* ---- Files: how many rows of each table the files so far have taken, one range behind the other ---- */
 
 typedef struct file_rows {
     uint64_t extents, tensors, values;
@@ -235,20 +235,26 @@ out:
     return rc;
 }
 
+/* Takes the next `count` rows of a table; an empty range may stand anywhere. */
+static bool range_follows(uint64_t *taken, uint32_t first, uint32_t count, uint32_t rows)
+{
+    if (count == 0)
+        return true;
+    if (first != *taken || count > rows - first)
+        return false;
+    *taken += count;
+    return true;
+}
+
 static int file_ranges_check(file_rows *rows, const pack_index *index, const pack_file *file, ckpt_error *err)
 {
     int rc = 0;
 
-    FAIL_IF(!checked_range(file->extent_first, file->extent_count, index->extent_count) ||
-                !checked_range(file->tensor_first, file->tensor_count, index->tensor_count) ||
-                !checked_range(file->value_first, file->value_count, index->value_count),
-            err, CKPT_EDATA, "a file has rows that do not exist");
-    rows->extents += file->extent_count;
-    rows->tensors += file->tensor_count;
-    rows->values += file->value_count;
-    FAIL_IF(rows->extents > index->extent_count || rows->tensors > index->tensor_count ||
-                rows->values > index->value_count,
-            err, CKPT_EDATA, "files share rows");
+    FAIL_IF(!range_follows(&rows->extents, file->extent_first, file->extent_count, index->extent_count) ||
+                !range_follows(&rows->tensors, file->tensor_first, file->tensor_count, index->tensor_count) ||
+                !range_follows(&rows->values, file->value_first, file->value_count, index->value_count),
+            err, CKPT_EDATA, "file %s has rows that do not exist, or not those behind the last file's",
+            pack_string(index, file->path));
 out:
     return rc;
 }
@@ -283,8 +289,9 @@ static int files_check(const pack_index *index, ckpt_error *err)
 
     for (uint32_t i = 0; i < index->file_count; i++)
         TRY(file_check(&rows, index, i, err));
-    /* A tensor without a file has not been looked at. */
-    FAIL_IF(rows.tensors != index->tensor_count, err, CKPT_EDATA, "a tensor belongs to no file");
+    FAIL_IF(rows.extents != index->extent_count || rows.tensors != index->tensor_count ||
+                rows.values != index->value_count,
+            err, CKPT_EDATA, "an extent, tensor or value belongs to no file");
     for (uint32_t i = 0; i < index->value_count; i++)
         FAIL_IF(!has_string(index, index->values[i].key) || !has_string(index, index->values[i].value), err, CKPT_EDATA,
                 "value %" PRIu32 " has no key or no string", i);

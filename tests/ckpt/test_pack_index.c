@@ -307,7 +307,7 @@ static void every_failed_allocation_of_the_writer_leaves_a_sound_index(void **st
         alloc_fail_arm(at);
         (void)(pack_index_add_string(&offset, &index, "name", NULL) ||
                pack_index_add_pack(&pack_row, &index, &name, NULL) ||
-               pack_index_add_value(&row, &index, &(pack_value){offset, 0}, NULL));
+               pack_index_add_chunk(&row, &index, &(pack_chunk){10, 0}, NULL));
         failed = alloc_fail_disarm();
         assert_true(index.string_bytes == 0 || pack_index_check(&index, NULL) == 0);
         pack_index_clear(&index);

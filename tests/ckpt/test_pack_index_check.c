@@ -41,6 +41,7 @@ REFUSES(an_extent_behind_the_end_of_its_frame, CKPT_EDATA, index.extents[0].fram
 REFUSES(an_extent_whose_end_wraps_around, CKPT_EDATA, index.extents[1].frame_offset = UINT64_MAX - 50)
 REFUSES(extents_that_add_up_to_another_size, CKPT_EDATA, index.files[0].size = 133)
 REFUSES(extents_that_do_not_exist, CKPT_EDATA, index.files[0].extent_first = 1)
+REFUSES(more_extents_than_there_are, CKPT_EDATA, index.files[0].extent_count = UINT32_MAX)
 REFUSES(values_that_do_not_exist, CKPT_EDATA, index.files[0].value_count = UINT32_MAX)
 REFUSES(files_that_share_extents, CKPT_EDATA, index.files[2].kind = CKPT_FILE; index.files[2].link = 0;
         index.files[2].size = 32; index.files[2].extent_count = 1)
@@ -74,6 +75,7 @@ REFUSES(a_tensor_whose_stride_leaves_its_span, CKPT_EDATA, index.dims[5] = 4)
 REFUSES(a_tensor_whose_elements_overflow, CKPT_EDATA, index.dims[0] = (uint64_t)1 << 62)
 REFUSES(a_negative_stride, CKPT_EDATA, index.dims[5] = UINT64_MAX)
 REFUSES(a_tensor_of_no_file, CKPT_EDATA, index.files[0].tensor_count = 1)
+REFUSES(a_value_of_no_file, CKPT_EDATA, index.files[0].value_count = 0)
 REFUSES(a_value_without_a_key, CKPT_EDATA, index.values[0].key = index.string_bytes)
 REFUSES(a_last_string_without_an_end, CKPT_EDATA, index.string_bytes--)
 
@@ -168,6 +170,7 @@ int main(void)
         cmocka_unit_test(refuses_an_extent_whose_end_wraps_around),
         cmocka_unit_test(refuses_extents_that_add_up_to_another_size),
         cmocka_unit_test(refuses_extents_that_do_not_exist),
+        cmocka_unit_test(refuses_more_extents_than_there_are),
         cmocka_unit_test(refuses_values_that_do_not_exist),
         cmocka_unit_test(refuses_files_that_share_extents),
         cmocka_unit_test(refuses_a_folder_with_values),
@@ -199,6 +202,7 @@ int main(void)
         cmocka_unit_test(refuses_a_tensor_whose_elements_overflow),
         cmocka_unit_test(refuses_a_negative_stride),
         cmocka_unit_test(refuses_a_tensor_of_no_file),
+        cmocka_unit_test(refuses_a_value_of_no_file),
         cmocka_unit_test(refuses_a_value_without_a_key),
         cmocka_unit_test(refuses_a_last_string_without_an_end),
         cmocka_unit_test(refuses_strings_that_do_not_begin_with_the_empty_one),
