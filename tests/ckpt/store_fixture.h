@@ -78,7 +78,7 @@ static inline void fixture_reopen(fixture *f)
 static inline void save_seed(char id[CKPT_ID_SIZE], fixture *f, uint64_t seed, const ckpt_save_options *options)
 {
     static float weight[FIXTURE_TENSOR_FLOATS], bias[FIXTURE_TENSOR_FLOATS];
-    uint64_t x = seed * 2 + 1;
+    uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < FIXTURE_TENSOR_FLOATS; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         weight[i] = (float)(x >> 40) / (1 << 24);
@@ -98,6 +98,25 @@ static inline void save_step(char id[CKPT_ID_SIZE], fixture *f, uint64_t seed, i
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     options.step = step;
     save_seed(id, f, seed, &options);
+}
+
+/* Saves a file of noise, which shares no byte with the save of another seed. */
+static inline void save_noise(char id[CKPT_ID_SIZE], fixture *f, uint64_t seed)
+{
+    char path[FILE_PATH_MAX];
+    const char *const paths[] = {path};
+    uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15u;
+    MUST(path_join(path, f->root, "noise.bin", ERR));
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < FIXTURE_TENSOR_FLOATS; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        fputc((int)(x >> 56), file);
+    }
+    assert_int_equal(fclose(file), 0);
+    ckpt_save_result result;
+    MUST(ckpt_save_files(&result, f->store, paths, 1, NULL, ERR));
+    memcpy(id, result.id, CKPT_ID_SIZE);
 }
 
 /* ---- Files ---- */
