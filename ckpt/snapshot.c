@@ -314,6 +314,10 @@ int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
     FAIL_IF(size > SNAPSHOT_BYTES_MAX, err, CKPT_EDATA, "snapshot of %zu bytes; at most %d are legal", size,
             SNAPSHOT_BYTES_MAX);
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    if (!root && json_error_code(&why) == json_error_out_of_memory) {
+        rc = error_memory(err);
+        goto out;
+    }
     FAIL_IF(!root, err, CKPT_EDATA, "not JSON from byte %d on", why.position);
     TRY(get_integer(&version, root, "ckpt", 1, INT64_MAX, err));
     FAIL_IF(version > SNAPSHOT_VERSION, err, CKPT_EVERSION, "snapshot of format %" PRId64 ", this program reads %d",
