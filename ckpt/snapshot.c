@@ -308,7 +308,7 @@ int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
     int rc = 0;
     json_t *root = NULL, *content, *data;
     json_error_t why;
-    int64_t version;
+    int64_t version = 0;
 
     *s = (snapshot){0};
     FAIL_IF(size > SNAPSHOT_BYTES_MAX, err, CKPT_EDATA, "snapshot of %zu bytes; at most %d are legal", size,

@@ -5,7 +5,7 @@ set(CKPT_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/ckpt)
 set(CKPT_INSTALL_PYTHONDIR lib/python3/dist-packages CACHE STRING "Where ckpt.py goes, below the prefix")
 set(CKPT_INSTALL_ZSHDIR    share/zsh/site-functions  CACHE STRING "Where completion for zsh goes, below the prefix")
 
-# The program, with completions and man pages made from its own tables.
+# The program, with completions and the man page made from its own tables.
 install(TARGETS ckpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 if(NOT CMAKE_CROSSCOMPILING)
   set(made ${CMAKE_CURRENT_BINARY_DIR}/made)

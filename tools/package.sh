@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a Debian package of ckpt: the program, both libraries, headers, man pages, completions, the Python module.
+# Makes a Debian package of ckpt: the program, both libraries, headers, man page, completions, the Python module.
 #
 #   tools/package.sh [DIR]   writes ckpt_VERSION_ARCH.deb into DIR (build/), and checks it by unpacking it elsewhere and
 #                            using what is in it
@@ -66,8 +66,8 @@ broken() {
 check=$tmp/check
 dpkg -x "$deb" "$check"
 for file in usr/bin/ckpt "usr/lib/$multiarch/libckpt.so" "usr/lib/$multiarch/libckpt.a" usr/include/ckpt/store.h \
-    usr/include/ckpt/error.h usr/share/man/man1/ckpt.1.gz usr/share/man/man1/ckpt-save.1.gz \
-    usr/share/bash-completion/completions/ckpt usr/share/zsh/vendor-completions/_ckpt; do
+    usr/include/ckpt/error.h usr/share/man/man1/ckpt.1.gz usr/share/bash-completion/completions/ckpt \
+    usr/share/zsh/vendor-completions/_ckpt; do
     [ -e "$check/$file" ] || broken "$deb has no $file"
 done
 
