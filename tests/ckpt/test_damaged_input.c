@@ -2,8 +2,9 @@
  * refuses with a reason; what it reads lies inside the file. Sanitizers watch the rest. */
 #include "tensor_input.h"
 
-/* Small inputs are damaged at every byte, large ones at about this many places. */
-#define PLACES 1000
+/* Small inputs are damaged at every byte, large ones at about so many places. */
+#define SMALL  8192
+#define PLACES 300
 
 static const char *const NAMES[] = {
     "cases/adam.pt",
@@ -27,6 +28,11 @@ static const char *const NAMES[] = {
 };
 
 #define NAME_COUNT (sizeof NAMES / sizeof NAMES[0])
+
+static size_t step_through(size_t size)
+{
+    return size <= SMALL ? 1 : size / PLACES;
+}
 
 /* Reads, and checks what every caller relies on. */
 static void read_and_check(const void *data, size_t size)
@@ -61,7 +67,7 @@ static void a_file_cut_at_any_place_is_read_or_refused(void **state)
     (void)state;
     for (size_t i = 0; i < NAME_COUNT; i++) {
         input in = input_golden(NAMES[i]);
-        const size_t step = in.size / PLACES + 1;
+        const size_t step = step_through(in.size);
         for (size_t size = 0; size < in.size; size += step) {
             char *cut = malloc(size ? size : 1); /* exactly so large, for the address sanitizer */
             memcpy(cut, in.data, size);
@@ -87,7 +93,7 @@ static void a_file_with_any_bit_wrong_is_read_or_refused(void **state)
     (void)state;
     for (size_t i = 0; i < NAME_COUNT; i++) {
         input in = input_golden(NAMES[i]);
-        const size_t step = in.size / PLACES + 1;
+        const size_t step = step_through(in.size);
         for (size_t at = 0; at < in.size; at += step)
             damage_at(&in, at);
         input_free(&in);
@@ -100,7 +106,7 @@ static void a_header_or_pickle_with_any_byte_wrong_is_read_or_refused(void **sta
     /* The beginning of the file, where data.pkl and headers lie. */
     for (size_t i = 0; i < NAME_COUNT; i++) {
         input in = input_golden(NAMES[i]);
-        for (size_t at = 0; at < in.size && at < PLACES; at++)
+        for (size_t at = 0; at < in.size && at < SMALL / 4; at++)
             damage_at(&in, at);
         input_free(&in);
     }
