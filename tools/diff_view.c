@@ -177,7 +177,7 @@ int diff_groups(diff_group **groups, size_t *count, const ckpt_diff *diff, uint6
         diff_group *g = group_find(*groups, *count, name);
         if (!g) {
             g = &(*groups)[(*count)++];
-            *g = (diff_group){.name = name, .cosine_min = NAN};
+            *g = (diff_group){.name = name, .cosine_min = (double)NAN};
             name = NULL;
         }
         group_add(g, t);

@@ -129,6 +129,18 @@ static int check_place(const option_syntax *syntax, const option *row, bool by_l
     return rc;
 }
 
+/* Is text one of the words of "name|change|size"? */
+static bool choice_has(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t n; *choices; choices += n + (choices[n] == '|')) {
+        n = strcspn(choices, "|");
+        if (n == length && memcmp(choices, text, n) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int value_check(option_given *given, const option_syntax *syntax, ckpt_error *err)
 {
     int rc = 0;
@@ -145,13 +157,8 @@ static int value_check(option_given *given, const option_syntax *syntax, ckpt_er
         FAIL_IF(!strchr(text, '=') || text[0] == '=', err, CKPT_EUSAGE, "%s%s--%s %s: not of the form %s", context,
                 colon, row->name, text, row->value);
     } else if (row->kind == OPT_CHOICE) {
-        const char *choice = row->value;
-        size_t length = strlen(text);
-        while (choice && !(length && strncmp(choice, text, length) == 0 && strchr("|", choice[length]))) {
-            choice = strchr(choice, '|');
-            choice += choice != NULL;
-        }
-        FAIL_IF(!choice, err, CKPT_EUSAGE, "%s%s--%s %s: not one of %s", context, colon, row->name, text, row->value);
+        FAIL_IF(!choice_has(row->value, text), err, CKPT_EUSAGE, "%s%s--%s %s: not one of %s", context, colon,
+                row->name, text, row->value);
     }
 out:
     return rc;

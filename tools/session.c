@@ -24,19 +24,22 @@ static void on_signal(int number)
     stop_requested = 1;
 }
 
-/* Once: a second signal has its usual effect, should the work not come to its next progress call. */
-static void catch_signals(void)
+/* Once: a second signal has its usual effect, should the work not come to its next progress call. A signal that the
+ * caller ignores, as a shell does for what runs in the background, stays ignored. */
+static void catch_signal(int number)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
 }
 
 void session_work_begin(session *s, const char *what)
 {
     const progress_options options = {.out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what};
-    catch_signals();
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
     s->work = what;
     progress_start(&s->progress, &options);
 }
@@ -98,7 +101,8 @@ void session_close(session *s)
     arguments_clear(&s->args);
 }
 
-static void print_labelled(session *s, const char *label, const char *format, va_list list)
+__attribute__((format(printf, 3, 0))) static void print_labelled(session *s, const char *label, const char *format,
+                                                                 va_list list)
 {
     const char *work = s->work;
     char line[LINE_SIZE_MAX];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the command line cases: run.py [--ckpt PROGRAM] [--update] [CASE]...
+"""Runs the command line cases: run.py [--ckpt PROGRAM] [--update] [CASE]...; a CASE may hold `*`.
 
 A case is a folder below cases/:
 
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -97,14 +98,17 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the command line cases.")
     parser.add_argument("--ckpt", type=Path, default=shutil.which("ckpt"), help="the program; else the first in PATH")
     parser.add_argument("--update", action="store_true", help="rewrite the .exact files of cases that fail")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     parser.add_argument("case", nargs="*", help="names of cases; all without any")
     args = parser.parse_args()
     if not args.ckpt or not Path(args.ckpt).exists():
         parser.error("no ckpt: name it with --ckpt")
-    cases = [HERE / "cases" / name for name in args.case] or sorted(p.parent for p in (HERE / "cases").glob("*/cmd"))
+    cases = sorted({cmd.parent for name in args.case or ["*"] for cmd in (HERE / "cases").glob(name + "/cmd")})
+    ckpt = Path(args.ckpt).resolve()
     failed = 0
-    for case in cases:
-        faults = run_case(case, Path(args.ckpt).resolve(), args.update)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        results = pool.map(lambda case: run_case(case, ckpt, args.update), cases)
+    for case, faults in zip(cases, results):
         if faults:
             failed += 1
             print(f"FAIL {case.name}")
