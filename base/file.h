@@ -93,6 +93,10 @@ void file_commit_discard(file_commit_plan *plan);
 /* The simple case: small data under one name, durable when it returns. The mode of a file that was there is kept. */
 int file_replace(const char *name, const char *tmp_dir, const void *data, size_t size, ckpt_error *err);
 
+/* Makes a symbolic link under its name, in one step in place of the file or link that stands there, durable when it
+ * returns. */
+int file_link(const char *path, const char *target, ckpt_error *err);
+
 /* Moves a file away from its name, to "<path>.<random>.tmp", which is written to `aside`. Of several processes that try
  * this at the same time one has it; the others get CKPT_ENOTFOUND. */
 int file_move_aside(char aside[FILE_PATH_MAX], const char *path, ckpt_error *err);

@@ -24,18 +24,28 @@ struct file_commit_item {
     char *name;
 };
 
-int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err)
+/* "dir/<stem>.<pid>.<random>.tmp", see file_tmp_open. */
+static int tmp_path(char out[FILE_PATH_MAX], const char *dir, const char *stem, ckpt_error *err)
 {
     int rc = 0;
     uint64_t random;
     char name[TMP_STEM_MAX + 64];
 
+    TRY(random_u64(&random, err));
+    snprintf(name, sizeof name, "%.*s.%ld.%016" PRIx64 ".tmp", (int)utf8_cut(stem, strlen(stem), TMP_STEM_MAX), stem,
+             (long)getpid(), random);
+    TRY(path_join(out, dir, name, err));
+out:
+    return rc;
+}
+
+int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err)
+{
+    int rc = 0;
+
     *tmp = (file_tmp){.fd = -1};
     for (int tries = 0; tmp->fd < 0; tries++) {
-        TRY(random_u64(&random, err));
-        snprintf(name, sizeof name, "%.*s.%ld.%016" PRIx64 ".tmp", (int)utf8_cut(stem, strlen(stem), TMP_STEM_MAX),
-                 stem, (long)getpid(), random);
-        TRY(path_join(tmp->path, dir, name, err));
+        TRY(tmp_path(tmp->path, dir, stem, err));
         /* O_EXCL and O_NOFOLLOW: in a shared folder nobody may lead us elsewhere. 0666: who may read a store or a
          * restored file is for the umask to say. */
         tmp->fd = open(tmp->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -225,6 +235,33 @@ int file_replace(const char *name, const char *tmp_dir, const void *data, size_t
 out:
     file_commit_discard(&plan);
     file_tmp_discard(&tmp);
+    return rc;
+}
+
+int file_link(const char *path, const char *target, ckpt_error *err)
+{
+    int rc = 0, failed = EEXIST;
+    char dir[FILE_PATH_MAX], tmp[FILE_PATH_MAX];
+
+    TRY(path_parent(dir, path, err));
+    for (int tries = 0; failed == EINTR || (failed == EEXIST && tries < TMP_TRIES); tries++) {
+        TRY(tmp_path(tmp, dir, path_base(path), err));
+        failed = symlink(target, tmp) ? errno : 0;
+    }
+    if (failed) {
+        rc = error_errno(err, failed, "make link %s", path);
+        goto out;
+    }
+    do
+        failed = rename(tmp, path) ? errno : 0;
+    while (failed == EINTR);
+    if (failed) {
+        (void)unlink(tmp);
+        rc = error_errno(err, failed, "rename to %s", path);
+        goto out;
+    }
+    TRY(dir_sync(dir, NULL, err));
+out:
     return rc;
 }
 

@@ -312,7 +312,7 @@ out:
 
 static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
 {
-    int rc = 0;
+    int rc = 0, failed;
     const content_file *const f = &r->content->files[file];
     uint64_t offset = 0, filled = 0, written = 0, flushed = 0;
     sha256 hash;
@@ -333,8 +333,11 @@ static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
             flushed = tmp->size_bytes;
         }
     }
-    if (ftruncate(tmp->fd, (off_t)f->info.size)) { /* a hole at the end */
-        rc = error_errno(err, errno, "extend %s", tmp->path);
+    do
+        failed = ftruncate(tmp->fd, (off_t)f->info.size) ? errno : 0; /* a hole at the end */
+    while (failed == EINTR);
+    if (failed) {
+        rc = error_errno(err, failed, "extend %s", tmp->path);
         goto out;
     }
     sha256_finish(&hash, r->stream);
@@ -361,7 +364,7 @@ static int parents_make(const char *path, ckpt_error *err)
 
 static int file_restore(restorer *r, size_t file, ckpt_error *err)
 {
-    int rc = 0;
+    int rc = 0, failed;
     const content_file *const f = &r->content->files[file];
     char path[FILE_PATH_MAX], parent[FILE_PATH_MAX];
     file_tmp tmp = {.fd = -1};
@@ -371,8 +374,11 @@ static int file_restore(restorer *r, size_t file, ckpt_error *err)
     TRY(path_parent(parent, path, err));
     TRY(file_tmp_open(&tmp, parent, path_base(path), err));
     TRY(file_decode(r, file, &tmp, err));
-    if (fchmod(tmp.fd, f->info.mode & 0777)) {
-        rc = error_errno(err, errno, "set the mode of %s", tmp.path);
+    do
+        failed = fchmod(tmp.fd, f->info.mode & 0777) ? errno : 0;
+    while (failed == EINTR);
+    if (failed) {
+        rc = error_errno(err, failed, "set the mode of %s", tmp.path);
         goto out;
     }
     TRY(file_tmp_seal(&tmp, err));
@@ -393,11 +399,7 @@ static int link_restore(restorer *r, const content_file *f, ckpt_error *err)
 
     TRY(target_path(path, r, f, err));
     TRY(parents_make(path, err));
-    TRY(file_remove(path, err));
-    if (symlink(f->info.link_target, path)) {
-        rc = error_errno(err, errno, "make link %s", path);
-        goto out;
-    }
+    TRY(file_link(path, f->info.link_target, err));
 out:
     return rc;
 }
@@ -421,7 +423,7 @@ out:
 /* Modes of folders come last, deepest first, so that a folder without write permission can be filled. */
 static int folders_finish(restorer *r, ckpt_error *err)
 {
-    int rc = 0;
+    int rc = 0, failed;
     char path[FILE_PATH_MAX];
 
     for (size_t i = r->content->file_count; i-- > 0;) {
@@ -430,8 +432,11 @@ static int folders_finish(restorer *r, ckpt_error *err)
             continue;
         TRY(target_path(path, r, f, err));
         TRY(dir_sync(path, NULL, err));
-        if (chmod(path, f->info.mode & 0777)) {
-            rc = error_errno(err, errno, "set the mode of %s", path);
+        do
+            failed = chmod(path, f->info.mode & 0777) ? errno : 0;
+        while (failed == EINTR);
+        if (failed) {
+            rc = error_errno(err, failed, "set the mode of %s", path);
             goto out;
         }
     }
