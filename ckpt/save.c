@@ -246,11 +246,13 @@ static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, c
     TRY(copy_tables(&s->writer.index, &s->tables, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
     TRY(writer_finish(&snap.pack, &plan, s, err));
+    TRY(file_commit(&plan, err));
+    TRY(intent_check(s->intent, err)); /* no snapshot may name a pack that is gone */
     TRY(snapshot_write(&plan, &result->stored_bytes, &snap, s, err));
     TRY(file_commit(&plan, err));
     if (plan.sync_unsupported)
         store_note(s->store, "this file system cannot make folders durable; a power cut may undo the last save");
-    TRY(intent_check(s->intent, err));
+    TRY(intent_check(s->intent, err)); /* a writer that was frozen since the first check must not report success */
 
     sha256_hex(result->id, &snap.id);
     result->sequence = sequence;
