@@ -209,7 +209,12 @@ out:
 /* Removes a file whose folder is synced later, once for all. */
 static int file_unlink(const char *path, ckpt_error *err)
 {
-    return unlink(path) && errno != ENOENT ? error_errno(err, errno, "remove %s", path) : 0;
+    int failed;
+
+    do
+        failed = unlink(path) ? errno : 0;
+    while (failed == EINTR);
+    return failed && failed != ENOENT ? error_errno(err, failed, "remove %s", path) : 0;
 }
 
 static int snapshots_remove(pruner *p, ckpt_error *err)
