@@ -466,6 +466,25 @@ static void replace_of_a_link_leaves_its_target_alone(void **state)
     assert_holds("a", "new");
 }
 
+static void link_takes_the_place_of_a_file(void **state)
+{
+    (void)state;
+    char target[16] = {0};
+    put("a", "old");
+    assert_int_equal(file_link(in_dir("a"), "elsewhere", NULL), 0);
+    assert_int_equal(readlink(in_dir("a"), target, sizeof target - 1), strlen("elsewhere"));
+    assert_string_equal(target, "elsewhere");
+    assert_int_equal(entries(), 1);
+}
+
+static void link_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in_dir("a"), 0777), 0);
+    assert_int_equal(file_link(in_dir("a"), "elsewhere", NULL), CKPT_EIO);
+    assert_int_equal(entries(), 1);
+}
+
 static void move_aside_can_be_done_once(void **state)
 {
     (void)state;
@@ -529,6 +548,8 @@ int main(void)
         IN_DIR(new_files_have_the_mode_that_the_umask_leaves),
         IN_DIR(replace_keeps_the_mode_of_the_file_before),
         IN_DIR(replace_of_a_link_leaves_its_target_alone),
+        IN_DIR(link_takes_the_place_of_a_file),
+        IN_DIR(link_that_fails_leaves_nothing),
         IN_DIR(move_aside_can_be_done_once),
         IN_DIR(remove_of_a_missing_file_is_no_error),
         IN_DIR(free_space_is_told),
