@@ -373,16 +373,28 @@ out:
     return rc;
 }
 
+/* Empties the file; returns errno or 0. */
+static int record_clear(const lease *l)
+{
+    int failed;
+    do
+        failed = ftruncate(l->fd, 0) ? errno : 0;
+    while (failed == EINTR);
+    return failed;
+}
+
 /* Puts our record into the file that we took. *taken becomes false when others took it from us meanwhile. */
 static int lease_write(bool *taken, lease *l, ckpt_error *err)
 {
     int rc = 0;
 
     TRY(lease_record_new(&l->record, l->record.by_lock, l->stale_ms, err));
-    int failed = ftruncate(l->fd, 0) ? errno : record_store(l);
+    int failed = record_clear(l);
+    if (!failed)
+        failed = record_store(l);
     /* On a full disk the lock alone does, or prune could not make room. */
     if ((failed == ENOSPC || failed == EDQUOT) && l->record.by_lock)
-        failed = ftruncate(l->fd, 0) ? errno : 0;
+        failed = record_clear(l);
     if (failed) {
         rc = error_errno(err, failed, "write %s", l->path);
         (void)unlink(l->path); /* nobody else can have judged it dead so soon */
