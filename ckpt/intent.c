@@ -26,15 +26,15 @@ struct intent {
     const ckpt_store *store;
     lease *lease;
     char names_path[FILE_PATH_MAX];
-    sha256 *packs; /* sorted */
+    sha256 *packs; /* for intent_check; sorted */
     size_t count;
     bool named; /* the file of names is there */
 };
 
 struct prune_guard {
     lease *lease;
-    sha256 *packs; /* named by live intents */
-    size_t pack_count, writers;
+    sha256 *names; /* packs and snapshots named by live intents; sorted */
+    size_t name_count, writers;
     bool unnamed;     /* a live intent names nothing yet */
     int64_t named_at; /* when the live intent that is silent for longest named its packs */
 };
@@ -158,10 +158,24 @@ static bool intent_names(const intent *in, const sha256 *name)
     return in->count > 0 && bsearch(name, in->packs, in->count, sizeof *in->packs, hash_compare) != NULL;
 }
 
-int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
+/* Tells all of names, and waits until no prune is at work that may not have heard. */
+static int names_publish(intent *in, const sha256 *names, size_t count, ckpt_error *err)
 {
     int rc = 0;
-    size_t fresh = 0;
+
+    if (count == 0 && in->named)
+        goto out;
+    TRY(names_append(in, names, count, err));
+    in->named = true;
+    TRY(prune_wait(in->store, err));
+out:
+    return rc;
+}
+
+/* Adds packs to those that intent_check looks for. */
+static int names_remember(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
+{
+    int rc = 0;
     sha256 *grown;
 
     FAIL_IF(count > INTENT_PACKS_MAX - in->count, err, CKPT_EUSAGE, "a checkpoint may refer to at most %u packs",
@@ -169,34 +183,81 @@ int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
     grown = realloc(in->packs, (in->count + count + 1) * sizeof *grown);
     FAIL_IF_NULL(grown, err);
     in->packs = grown;
-    for (size_t i = 0; i < count; i++)
-        if (!intent_names(in, &packs[i]))
-            in->packs[in->count + fresh++] = packs[i];
-    if (fresh == 0 && in->named)
-        goto out;
-    TRY(names_append(in, in->packs + in->count, fresh, err));
-    in->named = true;
-    in->count += fresh;
+    memcpy(in->packs + in->count, packs, count * sizeof *packs);
+    in->count += count;
     qsort(in->packs, in->count, sizeof *in->packs, hash_compare);
-    TRY(prune_wait(in->store, err));
 out:
     return rc;
 }
 
-int intent_check(intent *in, ckpt_error *err)
+int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(names_publish(in, packs, count, err));
+    if (count > 0)
+        TRY(names_remember(in, packs, count, err));
+out:
+    return rc;
+}
+
+/* Is the pack there? *there is false when it is gone. */
+static int pack_look(bool *there, const ckpt_store *store, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
     char path[FILE_PATH_MAX];
     struct stat st;
 
+    TRY(pack_path(path, store->packs_dir, name, err));
+    *there = stat(path, &st) == 0;
+    if (!*there && errno != ENOENT)
+        rc = error_errno(err, errno, "look at %s", path);
+out:
+    return rc;
+}
+
+int intent_take(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+    bool there;
+    char hex[SHA256_HEX_SIZE];
+    size_t fresh = 0;
+    sha256 *const unknown = calloc(count + 1, sizeof *unknown);
+
+    FAIL_IF_NULL(unknown, err);
+    for (size_t i = 0; i < count; i++)
+        if (!intent_names(in, &packs[i]))
+            unknown[fresh++] = packs[i];
+    TRY(names_publish(in, unknown, fresh, err));
+    /* Now that all know the names, what is there stays. */
+    for (size_t i = 0; i < fresh; i++) {
+        TRY(pack_look(&there, in->store, &unknown[i], err));
+        sha256_hex(hex, &unknown[i]);
+        FAIL_IF(!there, err, CKPT_ENOTFOUND, "the pack %.12s was pruned a moment ago", hex);
+    }
+    TRY(names_remember(in, unknown, fresh, err));
+out:
+    free(unknown);
+    return rc;
+}
+
+int intent_keep(intent *in, const sha256 *snapshot_id, ckpt_error *err)
+{
+    return names_publish(in, snapshot_id, 1, err);
+}
+
+int intent_check(intent *in, ckpt_error *err)
+{
+    int rc = 0;
+    bool there;
+    char hex[SHA256_HEX_SIZE];
+
     for (size_t i = 0; i < in->count; i++) {
-        TRY(pack_path(path, in->store->packs_dir, &in->packs[i], err));
-        if (stat(path, &st)) {
-            rc = error_errno(err, errno, "look at %s", path);
-            if (rc == CKPT_ENOTFOUND) {
-                rc = error_set(err, CKPT_EDATA, "%s was removed while it was being used", path_base(path));
-                error_hint(err, "run `ckpt verify`; something other than `ckpt prune` removes packs");
-            }
+        TRY(pack_look(&there, in->store, &in->packs[i], err));
+        if (!there) {
+            sha256_hex(hex, &in->packs[i]);
+            rc = error_set(err, CKPT_EDATA, "the pack %.12s was removed while it was being used", hex);
+            error_hint(err, "save again; if it stays, `ckpt verify` tells more");
             goto out;
         }
     }
@@ -282,16 +343,16 @@ static int guard_add_names(prune_guard *guard, const char *text, size_t size, co
 {
     int rc = 0;
     const size_t count = size / INTENT_LINE;
-    sha256 *const grown = realloc(guard->packs, (guard->pack_count + count + 1) * sizeof *grown);
+    sha256 *const grown = realloc(guard->names, (guard->name_count + count + 1) * sizeof *grown);
 
     FAIL_IF_NULL(grown, err);
-    guard->packs = grown;
+    guard->names = grown;
     for (size_t i = 0; i < count; i++) {
         char hex[SHA256_HEX_SIZE];
         memcpy(hex, text + i * INTENT_LINE, sizeof hex);
         hex[sizeof hex - 1] = 0;
-        FAIL_IF(sha256_parse(&guard->packs[guard->pack_count], hex, NULL), err, CKPT_EDATA, "%s is damaged", path);
-        guard->pack_count++;
+        FAIL_IF(sha256_parse(&guard->names[guard->name_count], hex, NULL), err, CKPT_EDATA, "%s is damaged", path);
+        guard->name_count++;
     }
 out:
     return rc;
@@ -381,8 +442,8 @@ static int guard_read_intents(prune_guard *guard, const ckpt_store *store, ckpt_
         TRY(intent_remove(store, leases->stems[i], LEASE_SUFFIX, err));
     }
     TRY(orphans_remove(leases, store, err));
-    if (guard->pack_count > 1)
-        qsort(guard->packs, guard->pack_count, sizeof *guard->packs, hash_compare);
+    if (guard->name_count > 1)
+        qsort(guard->names, guard->name_count, sizeof *guard->names, hash_compare);
 out:
     free(states);
     free(leases);
@@ -405,14 +466,24 @@ out:
     return rc;
 }
 
+static bool guard_names(const prune_guard *guard, const sha256 *name)
+{
+    return guard->name_count > 0 &&
+           bsearch(name, guard->names, guard->name_count, sizeof *guard->names, hash_compare) != NULL;
+}
+
 bool prune_guard_protects(const prune_guard *guard, const sha256 *name, int64_t pack_mtime)
 {
     if (guard->writers == 0)
         return false;
     if (guard->unnamed || pack_mtime >= guard->named_at)
         return true;
-    return guard->pack_count > 0 &&
-           bsearch(name, guard->packs, guard->pack_count, sizeof *guard->packs, hash_compare) != NULL;
+    return guard_names(guard, name);
+}
+
+bool prune_guard_keeps(const prune_guard *guard, const sha256 *snapshot_id)
+{
+    return guard_names(guard, snapshot_id);
 }
 
 size_t prune_guard_writers(const prune_guard *guard)
@@ -430,6 +501,6 @@ void prune_guard_close(prune_guard *guard)
     if (!guard)
         return;
     lease_release(guard->lease);
-    free(guard->packs);
+    free(guard->names);
     free(guard);
 }

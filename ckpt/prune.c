@@ -159,7 +159,6 @@ out:
 static int rows_decide(pruner *p, ckpt_error *err)
 {
     int rc = 0;
-    const size_t writers = p->guard ? prune_guard_writers(p->guard) : 0;
     ckpt_prune_row *const rows = calloc(p->count ? p->count : 1, sizeof *rows);
 
     FAIL_IF_NULL(rows, err);
@@ -173,8 +172,8 @@ static int rows_decide(pruner *p, ckpt_error *err)
             row_keep(&rows[i], "no policy is set");
         if (p->entries[i].why[0])
             row_keep(&rows[i], "damaged; see `ckpt verify`");
-        if (i < writers) /* it may have been committed this moment, and be about to get its tag */
-            row_keep(&rows[i], "a save is running");
+        if (p->guard && prune_guard_keeps(p->guard, &p->entries[i].name.id))
+            row_keep(&rows[i], "its save is not done yet"); /* it may be about to get its tag */
     }
 out:
     return rc;

@@ -57,26 +57,33 @@ void tag_rows_free(tag_row *rows, size_t count);
  * A writer                                         Prune
  *   publishes intents/<random>.lease                 takes the lease intents/prune.lease (exclusive)
  *   waits while prune.lease is held                  lists intents; removes stale ones, keeps what live ones name, and
- *   lists snapshots, opens the packs it will use       removes no pack at all while a live one names none yet
- *   names them (intent_add), and checks them         removes snapshots, then packs
+ *   lists snapshots, opens packs, takes those          removes no pack at all while a live one names none yet
+ *     that are still there (intent_take)             removes snapshots, then packs
  *   ... writes the pack ...                          releases
- *   names its own new pack, and commits it
- *   checks that all named packs exist
- *   commits the snapshot
+ *   names it (intent_add), then commits it
+ *   checks that all are there (intent_check)
+ *   names its snapshot (intent_keep), commits it,
+ *     tags it
  *   removes the intent
  *
- * Names stand in intents/<random>.packs; a writer that needs none says so by adding 0 of them. As intent_add, too,
- * waits while prune.lease is held, either the writer sees the lease or prune sees the names, and what was there at the
- * check stays until the intent is closed. The own pack is named because its bytes may be those of a pack that exists
- * already, and that only a checkpoint about to be pruned needs. */
+ * Names stand in intents/<random>.packs. As whoever adds one then waits while prune.lease is held, either the writer
+ * sees the lease or prune sees the name; what is there after that stays until the intent is closed. The new pack is
+ * named because its bytes may be those of a pack that exists already, and that only a checkpoint about to be pruned
+ * needs; the snapshot, so that it cannot go before it has its tag. */
 #define INTENT_PACKS_MAX (1u << 16)
 #define INTENT_WAIT_MS   60000
 
 typedef struct intent intent;
 int intent_open(intent **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY when prune does not end in time */
-int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err); /* all see it when it returns */
-/* Do all named packs still exist, and do others still believe us alive? CKPT_EDATA names the missing one; CKPT_EBUSY.
- */
+/* Names packs that exist and are about to be used. CKPT_ENOTFOUND when one was pruned just before; then none counts as
+ * taken, and the writer goes on without. */
+int intent_take(intent *in, const sha256 *packs, size_t count, ckpt_error *err);
+/* Names packs whether they exist or not. A writer that uses none says so with a count of 0. */
+int intent_add(intent *in, const sha256 *packs, size_t count, ckpt_error *err);
+/* Names a snapshot that is about to be committed. */
+int intent_keep(intent *in, const sha256 *snapshot_id, ckpt_error *err);
+/* Do all packs taken and added still exist, and do others still believe us alive? CKPT_EDATA names the missing one;
+ * CKPT_EBUSY. */
 int intent_check(intent *in, ckpt_error *err);
 void intent_close(intent *in); /* removes it; NULL is fine */
 
@@ -89,6 +96,7 @@ int prune_lease_take(struct lease **out, const ckpt_store *store, uint32_t wait_
 typedef struct prune_guard prune_guard;
 int prune_guard_open(prune_guard **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY */
 bool prune_guard_protects(const prune_guard *guard, const sha256 *name, int64_t pack_mtime);
+bool prune_guard_keeps(const prune_guard *guard, const sha256 *snapshot_id);
 size_t prune_guard_writers(const prune_guard *guard);             /* live intents */
 int prune_guard_check(const prune_guard *guard, ckpt_error *err); /* is the lease still ours? CKPT_EBUSY */
 void prune_guard_close(prune_guard *guard);

@@ -240,6 +240,40 @@ static void a_check_names_the_pack_that_went_missing(void **state)
     intent_close(in);
 }
 
+static void a_pack_that_is_gone_cannot_be_taken(void **state)
+{
+    fixture *const f = *state;
+    const sha256 both[] = {PACK_A, PACK_B};
+    intent *in;
+    ckpt_error err = {0};
+    put_pack(f, &PACK_A);
+    MUST(intent_open(&in, f->store, ERR));
+    MUST(intent_take(in, &PACK_A, 1, ERR));
+    assert_int_equal(intent_take(in, both, 2, &err), CKPT_ENOTFOUND);
+    assert_non_null(strstr(err.message, "bb0000000000"));
+    MUST(intent_check(in, ERR)); /* what was not taken is not missed */
+    put_pack(f, &PACK_B);
+    MUST(intent_take(in, both, 2, ERR));
+    remove_pack(f, &PACK_B);
+    assert_int_equal(intent_check(in, NULL), CKPT_EDATA);
+    intent_close(in);
+}
+
+static void a_snapshot_that_is_named_is_kept_and_not_looked_for(void **state)
+{
+    fixture *const f = *state;
+    intent *in;
+    prune_guard *guard;
+    MUST(intent_open(&in, f->store, ERR));
+    MUST(intent_keep(in, &PACK_A, ERR));
+    MUST(intent_check(in, ERR));
+    MUST(prune_guard_open(&guard, f->store, ERR));
+    assert_true(prune_guard_keeps(guard, &PACK_A));
+    assert_false(prune_guard_keeps(guard, &PACK_B));
+    prune_guard_close(guard);
+    intent_close(in);
+}
+
 /* A child holds the lease `prune` until this process, waiting in intent_open, has been seen to wait. */
 static void a_writer_waits_until_prune_is_done(void **state)
 {
@@ -360,6 +394,8 @@ int main(void)
         STORE_TEST(a_closed_intent_leaves_nothing),
         STORE_TEST(names_given_in_several_calls_are_all_protected),
         STORE_TEST(a_check_names_the_pack_that_went_missing),
+        STORE_TEST(a_pack_that_is_gone_cannot_be_taken),
+        STORE_TEST(a_snapshot_that_is_named_is_kept_and_not_looked_for),
         STORE_TEST(a_writer_waits_until_prune_is_done),
         STORE_TEST(a_dead_prune_does_not_keep_writers_waiting),
         STORE_TEST(a_second_prune_is_told_that_the_store_is_busy),

@@ -179,25 +179,26 @@ static void a_pack_that_a_live_writer_names_stays_until_it_is_done(void **state)
     ckpt_prune_result_clear(&result);
 }
 
-static void while_a_save_runs_the_newest_checkpoint_stays(void **state)
+static void a_checkpoint_stays_until_its_save_is_done(void **state)
 {
     fixture *const f = *state;
-    char best[CKPT_ID_SIZE], newest[CKPT_ID_SIZE];
-    const ckpt_value meta[] = {{"val_acc", "0.9"}};
-    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    char first[CKPT_ID_SIZE], second[CKPT_ID_SIZE];
+    sha256 id;
     intent *in;
     ckpt_prune_result result;
-    options.meta = meta;
-    options.meta_count = 1;
-    save_seed(best, f, 1, &options);
-    save_step(newest, f, 2, 2);
+    save_step(first, f, 1, 1);
+    save_step(second, f, 2, 2);
+    MUST(sha256_parse(&id, first, ERR));
     MUST(intent_open(&in, f->store, ERR));
-    MUST(intent_add(in, NULL, 0, ERR));
-    prune(&result, f, "best 1", false);
-    assert_true(result.rows[0].keep);
-    assert_int_equal(result.removed_checkpoints, 0);
+    MUST(intent_keep(in, &id, ERR));
+    prune(&result, f, "last 1", false);
+    assert_true(result.rows[1].keep);
+    assert_string_equal(result.rows[1].reason, "its save is not done yet");
     ckpt_prune_result_clear(&result);
     intent_close(in);
+    prune(&result, f, "last 1", false);
+    assert_int_equal(result.removed_checkpoints, 1);
+    ckpt_prune_result_clear(&result);
 }
 
 /* ---- Damage ---- */
@@ -335,7 +336,7 @@ int main(void)
         STORE_TEST(freed_bytes_are_those_of_the_files_that_went),
         STORE_TEST(packs_that_a_remaining_checkpoint_refers_to_stay),
         STORE_TEST(a_pack_that_a_live_writer_names_stays_until_it_is_done),
-        STORE_TEST(while_a_save_runs_the_newest_checkpoint_stays),
+        STORE_TEST(a_checkpoint_stays_until_its_save_is_done),
         STORE_TEST(the_last_good_checkpoint_stays_whatever_the_policy_says),
         STORE_TEST(damaged_checkpoints_do_not_count_as_the_last),
         STORE_TEST(no_pack_goes_while_a_checkpoint_cannot_tell_what_it_needs),

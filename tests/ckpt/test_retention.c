@@ -46,7 +46,7 @@ static void best_keeps_the_largest_or_smallest_values(void **state)
     (void)state;
     const retention_item items[] = {
         {.has_value = true, .value = 0.5},       {.has_value = true, .value = 0.9}, {.has_value = false},
-        {.has_value = true, .value = -INFINITY}, {.has_value = true, .value = 0.7},
+        {.has_value = true, .value = -HUGE_VAL}, {.has_value = true, .value = 0.7},
     };
     assert_keeps("best 1", &VAL_ACC, items, 5, "-+---");
     assert_keeps("best 2", &VAL_ACC, items, 5, "-+--+");
