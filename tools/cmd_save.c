@@ -11,7 +11,7 @@ static const option OPTIONS[] = {
     {"message", 'm', OPT_TEXT, "TEXT", "say what this checkpoint is"},
     {"meta", 0, OPT_PAIR, "KEY=VALUE", "keep a value beside it, as val_acc=0.93; may be given several times"},
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
-    {"tag", 0, OPT_TEXT, "NAME", "also tag it"},
+    {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
     {0},
 };
 

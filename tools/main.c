@@ -5,6 +5,8 @@
 
 #include "fail.h"
 
+#include <errno.h>
+
 static int check_word_count(const session *s, ckpt_error *err)
 {
     const command *c = s->command;
@@ -81,6 +83,8 @@ int main(int argc, char **argv)
     int rc = run_command(&s, argc > 0 ? argc - 1 : 0, argv + 1, &err);
     session_work_end(&s);
     int output_rc = output_close(&output_err);
+    if (err.sys_errno == EPIPE)
+        rc = 0; /* the reader of our output went away: it has all that it wants */
     if (rc)
         session_report(rc, &err);
     else if (output_rc)
