@@ -17,7 +17,8 @@ typedef struct differ {
     char **names; /* owned by the result */
     unsigned char *bytes_a, *bytes_b;
     double *numbers_a, *numbers_b;
-    bool named_by_file; /* more than one file has tensors: names carry the file's path */
+    size_t only_a, only_b; /* the one file of that side that is compared; SIZE_MAX: all */
+    bool named_by_file;    /* more than one file has tensors: names carry the file's path */
 } differ;
 
 /* ---- Pairing ---- */
@@ -67,16 +68,22 @@ static int name_fit(const ckpt_content *a, size_t i, const ckpt_content *b, size
     return strcmp(path_a, path_b) == 0 ? 3 : 2;
 }
 
+static bool in_scope(const ckpt_content *c, size_t tensor, size_t only)
+{
+    return only == SIZE_MAX || c->tensors[tensor].file == only;
+}
+
 /* partner[i] is the tensor of b for tensor i of a, or SIZE_MAX; taken[j] says that j has one. */
-static int pair_tensors(size_t *partner, bool *taken, const ckpt_content *a, const ckpt_content *b, ckpt_error *err)
+static int pair_tensors(size_t *partner, bool *taken, const differ *d, ckpt_error *err)
 {
     int rc = 0;
+    const ckpt_content *const a = d->a, *const b = d->b;
     name_entry *names = NULL;
 
     TRY(names_sorted(&names, b, err));
     for (int wanted = 3; wanted >= 1; wanted--) { /* exact pairs first, so that looser ones cannot take their place */
         for (size_t i = 0; i < a->tensor_count; i++) {
-            if (partner[i] != SIZE_MAX)
+            if (partner[i] != SIZE_MAX || !in_scope(a, i, d->only_a))
                 continue;
             const uint64_t hash = canonical_hash(a->tensors[i].name);
             size_t low = 0, high = b->tensor_count;
@@ -89,7 +96,7 @@ static int pair_tensors(size_t *partner, bool *taken, const ckpt_content *a, con
             }
             for (; low < b->tensor_count && names[low].hash == hash; low++) {
                 const size_t j = names[low].tensor;
-                if (!taken[j] && name_fit(a, i, b, j) == wanted) {
+                if (!taken[j] && in_scope(b, j, d->only_b) && name_fit(a, i, b, j) == wanted) {
                     partner[i] = j;
                     taken[j] = true;
                     break;
@@ -219,12 +226,12 @@ out:
     return rc;
 }
 
-static size_t files_with_tensors(const ckpt_content *c)
+static size_t files_with_tensors(const ckpt_content *c, size_t only)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < c->file_count; i++)
-        n += c->files[i].info.tensor_count > 0;
+        n += c->files[i].info.tensor_count > 0 && (only == SIZE_MAX || only == i);
     return n;
 }
 
@@ -238,16 +245,17 @@ static int diff_tensors(differ *d, ckpt_error *err)
     FAIL_IF(!partner || !taken, err, CKPT_ENOMEM, "out of memory");
     for (size_t i = 0; i < count_a; i++)
         partner[i] = SIZE_MAX;
-    TRY(pair_tensors(partner, taken, d->a, d->b, err));
+    TRY(pair_tensors(partner, taken, d, err));
     d->out->tensors = calloc(count_a + count_b + 1, sizeof *d->out->tensors);
     d->names = calloc(count_a + count_b + 1, sizeof *d->names);
     d->out->owned = d->names;
     FAIL_IF(!d->out->tensors || !d->names, err, CKPT_ENOMEM, "out of memory");
-    d->named_by_file = files_with_tensors(d->a) > 1 || files_with_tensors(d->b) > 1;
+    d->named_by_file = files_with_tensors(d->a, d->only_a) > 1 || files_with_tensors(d->b, d->only_b) > 1;
     for (size_t i = 0; i < count_a; i++)
-        TRY(add_tensor(d, i, partner[i], err));
+        if (in_scope(d->a, i, d->only_a))
+            TRY(add_tensor(d, i, partner[i], err));
     for (size_t j = 0; j < count_b; j++)
-        if (!taken[j])
+        if (!taken[j] && in_scope(d->b, j, d->only_b))
             TRY(add_tensor(d, SIZE_MAX, j, err));
 out:
     free(partner);
@@ -257,9 +265,10 @@ out:
 
 /* ---- Files without tensors ---- */
 
-static bool is_plain(const ckpt_content *c, size_t i)
+static bool is_plain(const ckpt_content *c, size_t i, size_t only)
 {
-    return c->files[i].info.kind != CKPT_FOLDER && c->files[i].info.tensor_count == 0;
+    return c->files[i].info.kind != CKPT_FOLDER && c->files[i].info.tensor_count == 0 &&
+           (only == SIZE_MAX || only == i);
 }
 
 static int count_changed_bytes(uint64_t *changed, differ *d, size_t i, size_t j, ckpt_error *err)
@@ -303,10 +312,10 @@ out:
     return rc;
 }
 
-static size_t file_by_path(const ckpt_content *c, const char *path)
+static size_t file_by_path(const ckpt_content *c, const char *path, size_t only)
 {
     for (size_t i = 0; i < c->file_count; i++)
-        if (is_plain(c, i) && strcmp(c->files[i].info.path, path) == 0)
+        if (is_plain(c, i, only) && strcmp(c->files[i].info.path, path) == 0)
             return i;
     return SIZE_MAX;
 }
@@ -314,22 +323,46 @@ static size_t file_by_path(const ckpt_content *c, const char *path)
 static int diff_files(differ *d, ckpt_error *err)
 {
     int rc = 0;
-    const bool single = d->a->file_count == 1 && d->b->file_count == 1 && is_plain(d->a, 0) && is_plain(d->b, 0);
+    const size_t one_a = d->a->file_count == 1 ? 0 : d->only_a, one_b = d->b->file_count == 1 ? 0 : d->only_b;
 
     d->out->files = calloc(d->a->file_count + d->b->file_count + 1, sizeof *d->out->files);
     FAIL_IF_NULL(d->out->files, err);
-    if (single) { /* two files are compared whatever their names */
-        TRY(add_file(d, 0, 0, err));
+    if (one_a != SIZE_MAX && one_b != SIZE_MAX) { /* two files are compared whatever their names */
+        const bool plain_a = is_plain(d->a, one_a, one_a), plain_b = is_plain(d->b, one_b, one_b);
+        if (plain_a || plain_b)
+            TRY(add_file(d, plain_a ? one_a : SIZE_MAX, plain_b ? one_b : SIZE_MAX, err));
         goto out;
     }
     for (size_t i = 0; i < d->a->file_count; i++)
-        if (is_plain(d->a, i))
-            TRY(add_file(d, i, file_by_path(d->b, d->a->files[i].info.path), err));
+        if (is_plain(d->a, i, d->only_a))
+            TRY(add_file(d, i, file_by_path(d->b, d->a->files[i].info.path, d->only_b), err));
     for (size_t j = 0; j < d->b->file_count; j++)
-        if (is_plain(d->b, j) && file_by_path(d->a, d->b->files[j].info.path) == SIZE_MAX)
+        if (is_plain(d->b, j, d->only_b) && file_by_path(d->a, d->b->files[j].info.path, d->only_a) == SIZE_MAX)
             TRY(add_file(d, SIZE_MAX, j, err));
 out:
     return rc;
+}
+
+/* A plain file is compared with its own saved version: the file of that path, or the only one of that name. */
+static size_t counterpart(const ckpt_content *many, const ckpt_content *plain)
+{
+    const char *const path = plain->files[0].info.path, *const base = path_base(path);
+    size_t found = SIZE_MAX, same_base = 0;
+
+    if (!many->store || plain->store || many->file_count == 1)
+        return SIZE_MAX;
+    for (size_t i = 0; i < many->file_count; i++) {
+        const ckpt_file_info *const f = &many->files[i].info;
+        if (f->kind != CKPT_FILE)
+            continue;
+        if (strcmp(f->path, path) == 0)
+            return i;
+        if (strcmp(path_base(f->path), base) == 0) {
+            found = i;
+            same_base++;
+        }
+    }
+    return same_base == 1 ? found : SIZE_MAX;
 }
 
 int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error *err)
@@ -343,6 +376,8 @@ int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error 
     d.numbers_b = malloc(2 * DIFF_ELEMENTS * sizeof *d.numbers_b);
     FAIL_IF(!d.out || !d.bytes_a || !d.bytes_b || !d.numbers_a || !d.numbers_b, err, CKPT_ENOMEM, "out of memory");
     d.out->equal = true;
+    d.only_a = counterpart(a, b);
+    d.only_b = counterpart(b, a);
     TRY(diff_tensors(&d, err));
     TRY(diff_files(&d, err));
     *out = d.out;

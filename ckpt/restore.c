@@ -97,41 +97,6 @@ out:
 
 /* ---- Before anything is written ---- */
 
-static int text_compare(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* No file or link may stand where another path needs a folder: a link planted there would lead out of the target. */
-static int check_paths(const ckpt_content *c, ckpt_error *err)
-{
-    int rc = 0;
-    size_t count = 0;
-    const char **leaves = calloc(c->file_count + 1, sizeof *leaves);
-
-    FAIL_IF_NULL(leaves, err);
-    for (size_t i = 0; i < c->file_count; i++)
-        if (c->files[i].info.kind != CKPT_FOLDER)
-            leaves[count++] = c->files[i].info.path;
-    qsort(leaves, count, sizeof *leaves, text_compare);
-    for (size_t i = 0; i < c->file_count; i++) {
-        char prefix[FILE_PATH_MAX];
-        const char *const path = c->files[i].info.path;
-        for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-            const size_t length = (size_t)(slash - path);
-            FAIL_IF(length >= sizeof prefix, err, CKPT_EDATA, "a path is longer than %d bytes", FILE_PATH_MAX);
-            memcpy(prefix, path, length);
-            prefix[length] = 0;
-            const char *key = prefix;
-            FAIL_IF(bsearch(&key, leaves, count, sizeof *leaves, text_compare), err, CKPT_EDATA,
-                    "%s is saved as a file or link and as a folder", prefix);
-        }
-    }
-out:
-    free(leaves);
-    return rc;
-}
-
 static int target_path(char out[FILE_PATH_MAX], const restorer *r, const content_file *f, ckpt_error *err)
 {
     return path_join(out, r->dir, f->info.path, err);
@@ -215,7 +180,6 @@ static int preflight(restorer *r, ckpt_error *err)
     size_t differing = 0;
     const char *first = NULL;
 
-    TRY(check_paths(r->content, err));
     r->unchanged = calloc(r->content->file_count + 1, sizeof *r->unchanged);
     FAIL_IF_NULL(r->unchanged, err);
     for (size_t i = 0; i < r->content->file_count; i++) {

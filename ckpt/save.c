@@ -1,6 +1,7 @@
 #include "save_internal.h"
 
 #include "fail.h"
+#include "tables.h"
 #include "walk.h"
 
 #include <errno.h>
@@ -123,81 +124,35 @@ int saver_roll(saver *s, ckpt_error *err)
     pack *closed = NULL;
     uint32_t number = 0;
 
+    /* A pack describes the files it was written for, so that look-ups find their bytes in it. */
+    TRY(frame_coder_drain(s->coder, err));
+    TRY(tables_copy(&s->writer.index, &s->tables, s->open_file, s->tables.file_count, err));
     TRY(writer_finish(&name, &plan, s, err));
     TRY(file_commit(&plan, err));
     pack_writer_discard(&s->writer);
     TRY(pack_writer_open(&s->writer, s->store->tmp_dir, err));
     frame_coder_target(s->coder, &s->writer);
+    s->open_bytes = 0;
     s->rolls++;
 
     TRY(pack_set_get(&closed, s->store->packs, &name, err));
     TRY(save_use_pack(&number, s, closed, err));
-    for (uint32_t i = s->open_extent; i < s->tables.extent_count; i++)
-        if (s->tables.extents[i].pack == 0)
-            s->tables.extents[i].pack = number;
+    for (uint32_t i = s->open_extent; i < s->tables.extent_count; i++) {
+        pack_extent *const e = &s->tables.extents[i];
+        if (e->pack == 0) {
+            e->pack = number;
+            e->hash = (hash128){0};
+        }
+    }
     for (size_t i = 0; i < s->piece_count; i++)
-        if (s->pieces[i].placed && s->pieces[i].pack == 0)
+        if (s->pieces[i].placed && s->pieces[i].pack == 0) {
             s->pieces[i].pack = number;
+            s->pieces[i].hash = (hash128){0};
+        }
     s->open_extent = s->tables.extent_count;
+    s->open_file = s->tables.file_count;
 out:
     file_commit_discard(&plan);
-    return rc;
-}
-
-/* ---- The tables go into the last pack ---- */
-
-static int copy_string(uint32_t *offset, pack_index *to, const pack_index *from, ckpt_error *err)
-{
-    return pack_index_add_string(offset, to, pack_string(from, *offset), err);
-}
-
-/* Pack numbers of the tables, as numbers of the pack that will hold them. */
-static int copy_packs(uint32_t **numbers, pack_index *to, const pack_index *from, ckpt_error *err)
-{
-    int rc = 0;
-    uint32_t *const map = calloc((size_t)from->pack_count + 1, sizeof *map);
-
-    FAIL_IF_NULL(map, err);
-    for (uint32_t i = 0; i < from->pack_count; i++)
-        TRY(pack_index_add_pack(&map[i + 1], to, &from->packs[i], err));
-out:
-    *numbers = map;
-    return rc;
-}
-
-static int copy_tables(pack_index *to, const pack_index *from, ckpt_error *err)
-{
-    int rc = 0;
-    uint32_t ignored, *numbers = NULL;
-
-    TRY(copy_packs(&numbers, to, from, err));
-    for (uint32_t i = 0; i < from->file_count; i++) {
-        pack_file row = from->files[i];
-        TRY(copy_string(&row.path, to, from, err));
-        TRY(copy_string(&row.link, to, from, err));
-        TRY(copy_string(&row.format, to, from, err));
-        TRY(pack_index_add_file(&ignored, to, &row, err));
-    }
-    for (uint32_t i = 0; i < from->extent_count; i++) {
-        pack_extent row = from->extents[i];
-        row.pack = numbers[row.pack];
-        TRY(pack_index_add_extent(&ignored, to, &row, err));
-    }
-    for (uint32_t i = 0; i < from->tensor_count; i++) {
-        pack_tensor row = from->tensors[i];
-        TRY(copy_string(&row.name, to, from, err));
-        TRY(pack_index_add_tensor(&ignored, to, &row, err));
-    }
-    for (uint32_t i = 0; i < from->value_count; i++) {
-        pack_value row = from->values[i];
-        TRY(copy_string(&row.key, to, from, err));
-        TRY(copy_string(&row.value, to, from, err));
-        TRY(pack_index_add_value(&ignored, to, &row, err));
-    }
-    for (uint32_t i = 0; i < from->dim_count; i++)
-        TRY(pack_index_add_dim(&ignored, to, from->dims[i], err));
-out:
-    free(numbers);
     return rc;
 }
 
@@ -243,7 +198,7 @@ static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, c
     snap.raw_bytes = raw_bytes;
     TRY(snapshot_set_meta(&snap, options->message, options->meta, options->meta_count, err));
     TRY(frame_coder_drain(s->coder, err));
-    TRY(copy_tables(&s->writer.index, &s->tables, err));
+    TRY(tables_copy(&s->writer.index, &s->tables, 0, s->tables.file_count, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
     TRY(writer_finish(&snap.pack, &plan, s, err));
     TRY(file_commit(&plan, err));
@@ -389,11 +344,11 @@ static int save_entries(saver *s, const walk *w, ckpt_error *err)
             goto out;
         if (entry->size < SAVE_ROLL_FILE_BYTES_MIN)
             continue;
-        if (--large_left > 0 && s->rolls < SAVE_ROLLS_MAX) {
+        /* Later files may be deltas of this one, once its frames stand in a closed pack. */
+        if (--large_left > 0 && s->open_bytes >= SAVE_ROLL_FILE_BYTES_MIN && s->rolls < SAVE_ROLLS_MAX)
             TRY(saver_roll(s, err));
-            TRY(reference_library_add(s->library, &s->tables, NULL, in_library, s->tables.file_count, err));
-            in_library = s->tables.file_count;
-        }
+        TRY(reference_library_add(s->library, &s->tables, NULL, in_library, s->tables.file_count, err));
+        in_library = s->tables.file_count;
     }
 out:
     return rc;

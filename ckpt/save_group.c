@@ -85,7 +85,7 @@ static void group_place(const group *g, uint32_t pack_number, uint32_t frame, bo
         p->pack = pack_number;
         p->frame = frame;
         p->frame_offset = offset;
-        if (is_new && p->size >= SAVE_SHARE_BYTES_MIN)
+        if (is_new && p->size >= LOOKUP_BYTES_MIN)
             p->hash = xxh128_of(g->members[i].bytes, (size_t)p->size);
         p->placed = true;
         offset += p->size;
@@ -123,7 +123,7 @@ static int group_share_members(saver *s, group *g, ckpt_error *err)
     for (size_t i = 0; i < g->count; i++) {
         piece *const p = g->members[i].piece;
         bool shared = false;
-        if (p->size >= SAVE_SHARE_BYTES_MIN) {
+        if (p->size >= LOOKUP_BYTES_MIN) {
             p->hash = xxh128_of(g->members[i].bytes, (size_t)p->size);
             TRY(save_share(&shared, s, p, g->members[i].bytes, false, err));
         }

@@ -18,7 +18,6 @@
 #define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
 #define SAVE_GROUP_BYTES_MAX     CODEC_CHUNK_BYTES     /* a group is one chunk */
 #define SAVE_BATCH_BYTES_MAX     ((uint64_t)16 << 20)  /* small pieces held in memory at a time */
-#define SAVE_SHARE_BYTES_MIN     1024                  /* smaller pieces are not worth a look-up */
 #define SAVE_ROLL_FILE_BYTES_MIN ((uint64_t)256 << 10) /* files from this size on get a pack of their own */
 #define SAVE_ROLLS_MAX           256
 #define SAVE_READ_TRIES          4 /* of a file that changes */
@@ -64,6 +63,8 @@ typedef struct saver {
     pack_writer writer;
     pack_index tables;    /* of the checkpoint; pack number 0 is the open pack */
     uint32_t open_extent; /* first row of tables.extents that may lie in the open pack */
+    uint32_t open_file;   /* first row of tables.files that the open pack describes */
+    uint64_t open_bytes;  /* decoded size of the frames in the open pack */
     unsigned rolls;
 
     /* the file in work */

@@ -177,6 +177,7 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
         row.depth = (uint8_t)(r->depth + 1);
     }
     TRY(frame_coder_begin(number, s->coder, &row, plan, reference.pack ? &reference : NULL, err));
+    s->open_bytes += size;
 out:
     return rc;
 }

@@ -95,7 +95,7 @@ int save_remember(saver *s, uint32_t extent_row, ckpt_error *err)
 {
     const pack_extent *const e = &s->tables.extents[extent_row];
 
-    if (e->size < SAVE_SHARE_BYTES_MIN || (e->hash.low == 0 && e->hash.high == 0))
+    if (e->size < LOOKUP_BYTES_MIN || (e->hash.low == 0 && e->hash.high == 0))
         return 0;
     if (s->placed_count * 2 >= s->placed_rows) {
         const int rc = placed_grow(s, err);
@@ -162,7 +162,7 @@ int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool
     lookup_hit hits[SHARE_HITS_MAX];
 
     *shared = false;
-    if (p->size < SAVE_SHARE_BYTES_MIN)
+    if (p->size < LOOKUP_BYTES_MIN)
         goto out;
     TRY(share_placed(shared, s, p, data, may_roll, err));
     if (*shared)

@@ -241,6 +241,27 @@ out:
     return rc;
 }
 
+/* Is a file or link saved under a name that another path needs as a folder? */
+static int check_parents(const walk *w, ckpt_error *err)
+{
+    int rc = 0;
+    char parent[FILE_PATH_MAX];
+    const walk_entry key = {.path = parent};
+
+    for (size_t i = 0; i < w->count; i++) {
+        const char *const path = w->entries[i].path;
+        for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+            memcpy(parent, path, (size_t)(slash - path));
+            parent[slash - path] = 0;
+            const walk_entry *const found = bsearch(&key, w->entries, w->count, sizeof *w->entries, entry_compare);
+            FAIL_IF(found && found->kind != CKPT_FOLDER, err, CKPT_EUSAGE,
+                    "%s would be saved as a file and as a folder", parent);
+        }
+    }
+out:
+    return rc;
+}
+
 int walk_paths(walk *out, const char *const *paths, size_t count, const char *store_path, ckpt_note_fn note,
                void *payload, ckpt_error *err)
 {
@@ -269,6 +290,7 @@ int walk_paths(walk *out, const char *const *paths, size_t count, const char *st
     for (size_t i = 1; i < out->count; i++)
         FAIL_IF(strcmp(out->entries[i - 1].path, out->entries[i].path) == 0, err, CKPT_EUSAGE,
                 "two paths would be saved as %s", out->entries[i].path);
+    TRY(check_parents(out, err));
 out:
     free(here);
     if (rc)

@@ -213,9 +213,9 @@ int bench_store(bench *b, ckpt_error *err)
         error_hint(err, "tools/bench-peers.sh makes them; --peers DIR names another folder");
         goto out;
     }
+    TRY(bench_limits(b, err)); /* first: a child's peak memory counts from what this process holds when it forks */
     for (size_t i = 0; i < sizeof SCENES / sizeof *SCENES; i++)
         TRY(bench_scene(b, &SCENES[i], err));
-    TRY(bench_limits(b, err));
 out:
     return rc;
 }

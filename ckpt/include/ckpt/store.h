@@ -387,8 +387,9 @@ typedef struct ckpt_diff {
     void *owned;
 } ckpt_diff;
 
-/* Compares two contents in memory that does not grow with them. Tensors are paired by name, across file names and
- * formats; see docs/format.md, "Names". */
+/* Compares two contents in memory that does not grow with them. A plain file beside a checkpoint of many files is
+ * compared with the file of its path there, or with the only one of its name. Tensors are paired by name, across file
+ * names and formats; see docs/format.md, "Names". The contents must stay open as long as the result. */
 CKPT_API int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error *err);
 CKPT_API void ckpt_diff_free(ckpt_diff *diff);
 
