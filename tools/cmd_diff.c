@@ -226,9 +226,11 @@ const command CMD_DIFF = {
         "it is `latest`; without both, `latest~1` and `latest` are compared.\n\n"
         "CHANGED is the share of elements whose bits differ, MAX and MEAN are of the absolute change, REL L2 is |B - "
         "A| / |A|. NAN and INF count what is not finite, as before>after where the counts differ.\n\n"
-        "With --depth a row is a group of tensors: CHANGED is of all its elements, MAX, REL L2 and COSINE are those "
-        "of its tensor that changed most, MEAN is the mean of its elements. Tensors of which only one side has a "
-        "part are only counted.",
+        "With --depth a row is a group of tensors: CHANGED and MEAN are over all its elements, MAX and MAX REL "
+        "(relative "
+        "L2) are the largest of its tensors, MIN COS is the smallest cosine. Tensors that are added, removed or "
+        "reshaped "
+        "are counted only.",
     .examples = "ckpt diff\twhat the last save changed\n"
                 "ckpt diff best latest --depth 2 --sort change\tlayers that moved most, first\n"
                 "ckpt diff model.pt model.safetensors --exit-code\tare these two the same?\n",

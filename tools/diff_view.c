@@ -122,12 +122,15 @@ void diff_sort(ckpt_diff *diff, diff_order order)
 
 /* ---- Groups ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the first `depth` components, parted by dots. */
+/* Bytes of the first `depth` components, parted by dots. The path of a file before a name, "runs/model.pt:", is not one
+ * of them but stays in front. */
 static size_t prefix_size(const char *name, uint64_t depth)
 {
-    size_t size = 0;
+    const size_t path = strcspn(name, ":"), first = name[path] ? path + 1 : 0;
+    size_t size = first;
+
     for (; depth && name[size]; depth--) {
-        size += name[size] == '.' && size;
+        size += name[size] == '.' && size > first;
         size += strcspn(name + size, ".");
     }
     return size;
