@@ -117,9 +117,7 @@ static int cmd_prune(session *s, ckpt_error *err)
     TRY(ckpt_list_new(&list, s->store, err));
     if (options.keep && !options.dry_run && !arguments_flag(&s->args, "yes"))
         TRY(confirm_policy(s, options, list, err));
-    session_work_begin(s, "prune");
     TRY(ckpt_prune(&result, s->store, &options, err));
-    session_work_end(s);
     if (!options.keep)
         TRY(policy_read(&policy, s->store, err));
     if (s->json)
@@ -148,7 +146,7 @@ const command CMD_PRUNE = {
                 "ckpt prune\tafter each save, as a training script may do\n"
                 "ckpt prune --keep 'last 1, tagged' --yes\twhen the disk must be free now\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 3, 4, 8, 9, 10, 130),
+    .exits = EXITS(0, 2, 3, 4, 8, 9, 10),
     .group = GROUP_CARE,
     .run = cmd_prune,
 };

@@ -30,7 +30,8 @@ int session_configure(session *s, ckpt_error *err);
 int session_open(session *s, ckpt_error *err);
 void session_close(session *s);
 
-/* Long work begins: shows how far it is, and lets SIGINT and SIGTERM stop it with CKPT_EINTERRUPTED. */
+/* Long work begins that calls the progress callback: shows how far it is, and lets SIGINT and SIGTERM stop it with
+ * CKPT_EINTERRUPTED. */
 void session_work_begin(session *s, const char *what);
 void session_work_end(session *s); /* also when nothing is under way */
 
