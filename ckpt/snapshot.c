@@ -17,8 +17,7 @@
 #define SNAPSHOT_STEM         9 /* digits and the dash */
 /* Message and meta as they stand in the JSON, where a quote or newline takes two bytes; what is left of
  * SNAPSHOT_BYTES_MAX holds the 64 pairs' punctuation and all other members at their longest. */
-#define SNAPSHOT_TEXT_MAX  3072
-#define SNAPSHOT_JSON_DUMP (JSON_COMPACT | JSON_SORT_KEYS)
+#define SNAPSHOT_TEXT_MAX 3072
 
 /* ---- Message and meta ------------------------------------------------------------------------------------------- */
 
@@ -180,16 +179,30 @@ out:
     return rc;
 }
 
+/* Writes canonical JSON into a buffer of its largest size: json_dumps() loses pieces where its own buffer cannot grow,
+ * and does not tell. */
+static int json_write(size_t *size, char text[SNAPSHOT_BYTES_MAX], const json_t *value, ckpt_error *err)
+{
+    int rc = 0;
+
+    *size = json_dumpb(value, text, SNAPSHOT_BYTES_MAX, JSON_COMPACT | JSON_SORT_KEYS);
+    if (*size == 0)
+        rc = error_memory(err);
+    else if (*size > SNAPSHOT_BYTES_MAX)
+        rc = error_set(err, CKPT_EUSAGE, "the snapshot would take more than %d bytes", SNAPSHOT_BYTES_MAX);
+    return rc;
+}
+
 /* id := SHA-256 of the content as canonical JSON. Members that this version does not know take part. */
 static int content_id(sha256 *id, const json_t *content, ckpt_error *err)
 {
     int rc = 0;
-    char *canonical = json_dumps(content, SNAPSHOT_JSON_DUMP);
+    char canonical[SNAPSHOT_BYTES_MAX];
+    size_t size;
 
-    FAIL_IF_NULL(canonical, err);
-    sha256_of(id, canonical, strlen(canonical));
+    TRY(json_write(&size, canonical, content, err));
+    sha256_of(id, canonical, size);
 out:
-    free(canonical);
     return rc;
 }
 
@@ -197,11 +210,12 @@ int snapshot_encode(char **text, size_t *size, snapshot *s, ckpt_error *err)
 {
     int rc = 0;
     json_t *root = json_object(), *content = NULL, *data = json_object();
-    char *dump = NULL;
+    char *dump = malloc(SNAPSHOT_BYTES_MAX + 1);
 
     *text = NULL;
     FAIL_IF_NULL(root, err);
     FAIL_IF_NULL(data, err);
+    FAIL_IF_NULL(dump, err);
     FAIL_IF(s->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
     TRY(content_make(&content, s, err));
     TRY(content_id(&s->id, content, err));
@@ -210,11 +224,8 @@ int snapshot_encode(char **text, size_t *size, snapshot *s, ckpt_error *err)
     TRY(put_count(root, "ckpt", SNAPSHOT_VERSION, SNAPSHOT_VERSION, err));
     TRY(put_new(root, "content", json_incref(content), err));
     TRY(put_new(root, "data", json_incref(data), err));
-    dump = json_dumps(root, SNAPSHOT_JSON_DUMP);
-    FAIL_IF_NULL(dump, err);
-    *size = strlen(dump);
-    FAIL_IF(*size > SNAPSHOT_BYTES_MAX, err, CKPT_EUSAGE, "the snapshot would take %zu bytes; at most %d fit", *size,
-            SNAPSHOT_BYTES_MAX);
+    TRY(json_write(size, dump, root, err));
+    dump[*size] = 0;
     *text = dump;
     dump = NULL;
 out:
@@ -277,10 +288,7 @@ static int get_meta(snapshot *s, const json_t *content, ckpt_error *err)
         FAIL_IF(!json_is_string(value), err, CKPT_EDATA, "a meta value is not a string");
         pairs[count++] = (ckpt_value){key, json_string_value(value)};
     }
-    rc = snapshot_set_meta(s, message, pairs, count, err);
-    if (rc == CKPT_EUSAGE && err)
-        err->code = CKPT_EDATA;
-    rc = rc == CKPT_EUSAGE ? CKPT_EDATA : rc;
+    TRY(snapshot_set_meta(s, message, pairs, count, err));
 out:
     return rc;
 }
@@ -300,6 +308,11 @@ static int content_read(snapshot *s, const json_t *content, ckpt_error *err)
     TRY(get_meta(s, content, err));
     TRY(content_id(&s->id, content, err));
 out:
+    if (rc == CKPT_EUSAGE) { /* what a caller may not ask for, a file may not hold */
+        rc = CKPT_EDATA;
+        if (err)
+            err->code = rc;
+    }
     return rc;
 }
 
@@ -307,14 +320,15 @@ int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
 {
     int rc = 0;
     json_t *root = NULL, *content, *data;
-    json_error_t why;
+    json_error_t why = {0};
     int64_t version = 0;
 
     *s = (snapshot){0};
     FAIL_IF(size > SNAPSHOT_BYTES_MAX, err, CKPT_EDATA, "snapshot of %zu bytes; at most %d are legal", size,
             SNAPSHOT_BYTES_MAX);
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    if (!root && json_error_code(&why) == json_error_out_of_memory) {
+    /* Where jansson finds fault with the text it says which; without a code it was the memory. */
+    if (!root && (json_error_code(&why) == json_error_out_of_memory || json_error_code(&why) == json_error_unknown)) {
         rc = error_memory(err);
         goto out;
     }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "temp_dir.h"
 
 #define TREE         "dc9c5edb8b2d479e697b4b0b8ab874f32b325138598ce9e7b759eb8292110622" /* SHA-256 of "tree" */
@@ -224,6 +225,51 @@ static void deep_nesting_ends_in_an_error_not_in_the_stack(void **state)
     assert_int_equal(snapshot_decode(&s, text, sizeof text, NULL), CKPT_EDATA);
 }
 
+/* ---- Without memory ---- */
+
+/* The JSON library takes some of its own failures for bad syntax, so that CKPT_EDATA is right too. */
+static void reading_without_memory_fails_or_reads_the_same(void **state)
+{
+    (void)state;
+    if (!ALLOC_FAIL_WORKS)
+        skip(); /* sanitizers bring their own malloc */
+    bool failed = true;
+    for (long n = 1; failed; n++) {
+        snapshot s;
+        alloc_fail_arm(n);
+        const int rc = snapshot_decode(&s, FULL_TEXT, strlen(FULL_TEXT), NULL);
+        failed = alloc_fail_disarm();
+        if (rc == 0)
+            assert_id(&s, FULL_ID);
+        else
+            assert_true(failed && (rc == CKPT_ENOMEM || rc == CKPT_EDATA));
+        snapshot_clear(&s);
+    }
+}
+
+static void writing_without_memory_fails_or_writes_the_same(void **state)
+{
+    (void)state;
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    snapshot s;
+    bool failed = true;
+    full_make(&s);
+    for (long n = 1; failed; n++) {
+        char *text = NULL;
+        size_t size;
+        alloc_fail_arm(n);
+        const int rc = snapshot_encode(&text, &size, &s, NULL);
+        failed = alloc_fail_disarm();
+        if (rc == 0) /* the last round, and where a library does without what it did not get */
+            assert_string_equal(text, FULL_TEXT);
+        else
+            assert_int_equal(rc, CKPT_ENOMEM);
+        free(text);
+    }
+    snapshot_clear(&s);
+}
+
 /* ---- Message and meta ---- */
 
 static void meta_is_checked(void **state)
@@ -355,6 +401,8 @@ int main(void)
         cmocka_unit_test(a_newer_format_is_told_from_damage),
         cmocka_unit_test(more_than_4_kib_are_refused),
         cmocka_unit_test(deep_nesting_ends_in_an_error_not_in_the_stack),
+        cmocka_unit_test(reading_without_memory_fails_or_reads_the_same),
+        cmocka_unit_test(writing_without_memory_fails_or_writes_the_same),
         cmocka_unit_test(meta_is_checked),
         cmocka_unit_test(the_largest_meta_fits_into_a_snapshot),
         cmocka_unit_test_setup_teardown(names_come_newest_first_and_others_are_passed_over, dir_setup, dir_teardown),

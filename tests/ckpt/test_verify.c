@@ -182,7 +182,7 @@ static void unneeded_packs_are_no_fault_unless_damaged(void **state)
 
 /* ---- Bytes ---- */
 
-/* Where the first frame with this class or any begins is after the header; its bytes are the first tensor's. */
+/* The frames begin behind the header; the tensors, which are most of the file, come first. */
 #define IN_FIRST_FRAME (PACK_HEADER_SIZE + 200)
 
 static void a_flipped_bit_of_a_frame_names_the_tensor(void **state)
@@ -222,6 +222,59 @@ static void a_damaged_pack_hurts_every_checkpoint_that_shares_it(void **state)
     assert_true(has_fault(&result, hex, again, " of state.safetensors: "));
     for (size_t i = 0; i < result.fault_count; i++)
         assert_string_not_equal(result.faults[i].checkpoint, other);
+    ckpt_verify_result_clear(&result);
+}
+
+/* Saves a tensor that is nearly that of the save before, so that it is coded against it. */
+static void save_near(char id[CKPT_ID_SIZE], fixture *f, float change)
+{
+    static float weight[FIXTURE_TENSOR_FLOATS];
+    uint64_t x = 1;
+    for (size_t i = 0; i < FIXTURE_TENSOR_FLOATS; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        weight[i] = (float)(x >> 40) * (1 + change * (float)(i % 7));
+    }
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {FIXTURE_TENSOR_FLOATS}, weight};
+    ckpt_save_result result;
+    MUST(ckpt_save_tensors(&result, f->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
+    memcpy(id, result.id, CKPT_ID_SIZE);
+}
+
+static bool refers_to_another_pack(fixture *f, const char *name)
+{
+    sha256 hash;
+    pack *p;
+    bool refers = false;
+    own_pack(&hash, f, name);
+    MUST(pack_open(&p, f->store->packs_dir, &hash, ERR));
+    for (uint32_t i = 0; i < p->index.frame_count; i++)
+        refers |= p->index.frames[i].kind != FRAME_OTHER && p->index.frames[i].reference_pack != PACK_NONE &&
+                  p->index.frames[i].reference_pack != 0;
+    pack_close(p);
+    return refers;
+}
+
+static void damage_in_a_reference_is_told_as_the_reference_s(void **state)
+{
+    fixture *const f = *state;
+    char first[CKPT_ID_SIZE], near[CKPT_ID_SIZE], hex[SHA256_HEX_SIZE], path[FILE_PATH_MAX];
+    ckpt_verify_result result;
+    save_near(first, f, 0);
+    save_near(near, f, 1e-5f);
+    assert_true(refers_to_another_pack(f, near));
+    pack_hex(hex, f, first);
+    own_pack_file(path, f, first);
+    flip_bit(path, IN_FIRST_FRAME);
+    fixture_reopen(f);
+    assert_int_equal(verify(&result, f, CKPT_VERIFY_FULL), CKPT_EDATA);
+    assert_true(has_fault(&result, hex, first, "weight of state.safetensors: "));
+    assert_true(has_fault(&result, hex, near, "weight of state.safetensors: "));
+    ckpt_verify_result_clear(&result);
+
+    assert_int_equal(unlink(path), 0);
+    fixture_reopen(f);
+    assert_int_equal(verify(&result, f, CKPT_VERIFY_NAMES), CKPT_EDATA);
+    assert_true(has_fault(&result, hex, near, "weight of state.safetensors: "));
     ckpt_verify_result_clear(&result);
 }
 
@@ -338,6 +391,7 @@ int main(void)
         STORE_TEST(unneeded_packs_are_no_fault_unless_damaged),
         STORE_TEST(a_flipped_bit_of_a_frame_names_the_tensor),
         STORE_TEST(a_damaged_pack_hurts_every_checkpoint_that_shares_it),
+        STORE_TEST(damage_in_a_reference_is_told_as_the_reference_s),
         STORE_TEST(bytes_that_decode_well_but_are_others_are_found),
         STORE_TEST(progress_ends_at_its_total_and_can_stop_the_work),
     };
