@@ -71,9 +71,10 @@ class Program:
 
 
 def manifest(folder):
-    """Everything below a folder: path -> what it is."""
+    """Everything below a folder but a store: path -> what it is."""
     found = {}
     for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".ckpt"]
         for name in folders + names:
             path = Path(here, name)
             relative = str(path.relative_to(folder))

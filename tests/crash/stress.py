@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Saves, prunes, restores and tags at the same time, many of them killed at random moments: nothing is lost.
+
+    stress.py --ckpt PROGRAM [--full] [--seed N] [--rounds N]
+
+Each round starts a few commands at once on one store, kills some of them with SIGKILL, and then looks: every checkpoint
+whose save ended with 0 restores to the same bytes unless the policy may have removed it, what a killed save left is
+whole or absent, `verify --full` is clean, and restored folders hold no half file. The seed is printed."""
+import argparse
+import random
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import trial
+from trial import GOLDEN, Program, Promise, Report
+
+ROUNDS, ROUNDS_FULL = 20, 1000
+KEPT = 3
+POLICY = f"last {KEPT}, tagged"
+KILL_AFTER_MAX_S = 0.08  # about as long as the longest of these commands takes
+SCENES = (("save", "save"), ("save", "prune"), ("save", "save", "prune"), ("restore", "prune"),
+          ("restore", "save", "prune"), ("prune", "prune", "save"), ("tag", "prune", "save"), ("save", "rm", "prune"),
+          ("save tag", "prune", "prune"))
+CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "tag": {0, 4}, "rm": {0, 2, 4}}
+
+
+@dataclass
+class Job:
+    kind: str
+    process: object
+    wanted: dict  # manifest of what it saves or restores
+    out: Path = None
+    kill_at: float = None
+    id: str = ""
+
+
+class Stress:
+    def __init__(self, ckpt, root, seed):
+        self.ckpt, self.root, self.random = ckpt, root, random.Random(seed)
+        self.known = {}
+        ckpt.must(root, "init")
+        self.states = [bytearray((GOLDEN / f"model_epoch_{epoch}.safetensors").read_bytes()) for epoch in (1, 2, 3)]
+        for _ in range(KEPT + 1):
+            path, wanted = self.next_state("first")
+            self.known[ckpt.save(root, path)] = wanted
+
+    def next_state(self, place):
+        """A state like the one before, in a folder of its own, so that saves at the same time share and differ."""
+        state = self.random.choice(self.states)
+        for _ in range(200):
+            state[self.random.randrange(len(state) // 2, len(state))] = self.random.randrange(256)
+        folder = self.root / place
+        folder.mkdir(exist_ok=True)
+        (folder / "model.safetensors").write_bytes(state)
+        path = f"{place}/model.safetensors"
+        return path, trial.manifest_of(self.root, path)
+
+    def newest_first(self):
+        names = sorted((path.name for path in (self.root / ".ckpt/snapshots").iterdir()), reverse=True)
+        return [trial.SNAPSHOT_NAME.fullmatch(name).group(1) for name in names]
+
+    def start(self, kind, number, order):
+        wanted, out = {}, None
+        if kind.startswith("save"):
+            path, wanted = self.next_state(f"job{number}")
+            words = ["--json", "save", path] + (["--tag", "held"] if kind == "save tag" else [])
+        elif kind == "prune":
+            words = ["prune", "--keep", POLICY, "--yes"]
+        elif kind == "restore":
+            out = self.root / f"out{number}"
+            wanted = self.known[order[0]]
+            words = ["restore", order[0], "-o", out]
+        elif kind == "tag":
+            words = ["tag", "held", self.random.choice(order[:KEPT]), "--yes"]
+        else:
+            words = ["rm", order[-1], "--yes", "--force"]
+        job = Job(kind, self.ckpt.start(self.root, *words), wanted, out)
+        if self.random.random() < 0.4:
+            job.kill_at = time.monotonic() + self.random.uniform(0, KILL_AFTER_MAX_S)
+        return job
+
+    def finish(self, jobs):
+        for job in sorted((job for job in jobs if job.kill_at), key=lambda job: job.kill_at):
+            time.sleep(max(0, job.kill_at - time.monotonic()))
+            job.process.kill()
+        faults = []
+        for job in jobs:
+            out, err = job.process.communicate(timeout=trial.TIMEOUT_S)
+            code = job.process.returncode
+            if code == 0 and job.kind.startswith("save"):
+                job.id = trial.json.loads(out)["id"]
+                self.known[job.id] = job.wanted
+            if code not in CODES[job.kind] and not (job.kill_at and code == -9):
+                faults.append(f"{job.kind}: exit {code}: {err.strip()}")
+            if job.out:
+                got = trial.without_tmp(trial.manifest(job.out)) if job.out.exists() else {}
+                files = {name: what for name, what in got.items() if what[0] == "file"}
+                if code == 0 and got != job.wanted:
+                    faults.append(f"restore gave {got}")
+                elif any(job.wanted.get(name) != what for name, what in files.items()):
+                    faults.append(f"a killed restore left {files}")
+                shutil.rmtree(job.out, ignore_errors=True)
+        return faults
+
+    def round(self):
+        order = self.newest_first()
+        held = (trial.tag_of(self.root, "held") or "").strip()
+        scene = self.random.choice(SCENES)
+        jobs = [self.start(kind, number, order) for number, kind in enumerate(scene)]
+        saves = sum(kind.startswith("save") for kind in scene)
+        faults = self.finish(jobs)
+
+        # What the policy kept before this round's saves came stays, but for what they pushed out and `rm` took.
+        stays = set(order[:max(KEPT - saves, 1)]) if "prune" in scene else set(order)
+        stays |= {job.id for job in jobs if job.id}
+        if "tag" not in scene and "save tag" not in scene:
+            stays.add(held)
+        if "rm" in scene:
+            stays.discard(order[-1])
+        promise = Promise(self.known, removable=set(self.known) - stays,
+                          new=[job.wanted for job in jobs if job.kind.startswith("save")], new_max=saves)
+        faults += trial.store_faults(self.ckpt, self.root, promise)
+        for id in trial.checkpoints(self.root) - set(self.known):
+            self.known[id] = trial.restores(self.ckpt, self.root, id, None)
+        self.known = {id: wanted for id, wanted in self.known.items() if id in trial.checkpoints(self.root)}
+        killed = ["killed " if job.process.returncode == -9 else "" for job in jobs]
+        return ", ".join(mark + job.kind for mark, job in zip(killed, jobs)), faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ckpt", required=True)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000)
+    parser.add_argument("--rounds", type=int)
+    args = parser.parse_args()
+    print(f"seed {args.seed}", flush=True)
+    folder, report, killed = trial.scratch_folder(), Report(), 0
+    try:
+        root = folder / "store"
+        root.mkdir()
+        stress = Stress(Program(args.ckpt), root, args.seed)
+        for number in range(args.rounds or (ROUNDS_FULL if args.full else ROUNDS)):
+            scene, faults = stress.round()
+            killed += scene.count("killed")
+            report.add(f"round {number} ({scene})", faults)
+        report.add("at the end", trial.goes_on(stress.ckpt, root))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{killed} commands killed")
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
