@@ -33,11 +33,12 @@ static int saver_reference_snapshots(saver *s, uint64_t *sequence, ckpt_error *e
         snapshot_clear(&snap);
     }
     for (size_t i = pack_count; i-- > 0;) { /* oldest first */
-        const pack_index *const index = &packs[i]->index;
-        TRY(intent_add(s->intent, &packs[i]->name, 1, err));
-        if (index->pack_count)
-            TRY(intent_add(s->intent, index->packs, index->pack_count, err));
-        TRY(reference_library_add(s->library, index, packs[i], 0, index->file_count, err));
+        rc = save_take_pack(s, packs[i], err);
+        if (rc == 0)
+            rc = reference_library_add(s->library, &packs[i]->index, packs[i], 0, packs[i]->index.file_count, err);
+        else if (rc == CKPT_ENOTFOUND)
+            rc = error_clear(err); /* a prune was quicker: it is no reference then */
+        TRY(rc);
     }
 out:
     free(names);
@@ -204,6 +205,7 @@ static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, c
     TRY(file_commit(&plan, err));
     TRY(intent_check(s->intent, err)); /* no snapshot may name a pack that is gone */
     TRY(snapshot_write(&plan, &result->stored_bytes, &snap, s, err));
+    TRY(intent_keep(s->intent, &snap.id, err)); /* no prune may take it before it has its tag */
     TRY(file_commit(&plan, err));
     if (plan.sync_unsupported)
         store_note(s->store, "this file system cannot make folders durable; a power cut may undo the last save");
@@ -356,7 +358,6 @@ out:
 
 static const ckpt_save_options DEFAULT_OPTIONS = CKPT_SAVE_OPTIONS_INIT;
 
-/* What can be refused before anything is read. */
 static int options_check(const ckpt_save_options *options, ckpt_error *err)
 {
     int rc = 0;
@@ -370,6 +371,14 @@ static int options_check(const ckpt_save_options *options, ckpt_error *err)
 out:
     snapshot_clear(&probe);
     return rc;
+}
+
+int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err)
+{
+    const bool named =
+        file_name[0] && !strchr(file_name, '/') && strcmp(file_name, ".") != 0 && strcmp(file_name, "..") != 0;
+
+    return named ? options_check(options, err) : error_set(err, CKPT_EUSAGE, "'%.200s' is not a file name", file_name);
 }
 
 int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
@@ -462,10 +471,8 @@ int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *f
     result = result ? result : &own;
     *result = (ckpt_save_result){0};
     options = options ? options : &DEFAULT_OPTIONS;
-    file_name = file_name ? file_name : "state.safetensors";
-    TRY(options_check(options, err));
-    FAIL_IF(!file_name[0] || strchr(file_name, '/') || strcmp(file_name, ".") == 0 || strcmp(file_name, "..") == 0, err,
-            CKPT_EUSAGE, "'%s' is not a file name", file_name);
+    file_name = file_name ? file_name : SAVE_FILE_NAME;
+    TRY(save_request_check(file_name, options, err));
     TRY(safetensors_header(&header, &parts.header_size, tensors, count, values, value_count, err));
     parts.header = header;
     starts = calloc(count + 1, sizeof *starts);

@@ -132,12 +132,17 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
 int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err);
 /* Remembers a placed piece of this save (tables row `extent`). */
 int save_remember(saver *s, uint32_t extent, ckpt_error *err);
-/* Pack number in the tables of a pack that lies in the store; names it in the intent when it is new. */
+/* Takes a pack, and all that it refers to, for use as a reference. CKPT_ENOTFOUND: a prune was quicker, go on without. */
+int save_take_pack(saver *s, const pack *p, ckpt_error *err);
+/* Takes it too, and gives its number in the tables. */
 int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
 /* Does the frame's range hold exactly these bytes? */
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
 
 /* ---- save.c ---- */
+#define SAVE_FILE_NAME "state.safetensors" /* of tensors from memory, when the caller has no other */
+/* What can be refused of a save from memory before anything is read. */
+int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err);
 /* Closes the open pack durably and opens another. */
 int saver_roll(saver *s, ckpt_error *err);
 int saver_progress(saver *s, uint64_t bytes, ckpt_error *err);

@@ -1,10 +1,11 @@
 /* The background writer: see <ckpt/store.h>. Two states in memory, one in flight and one staged, each copied into
  * memory that was faulted in when it was first used. */
-#include "store_internal.h"
+#include "save_internal.h"
 
 #include "fail.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -98,15 +99,26 @@ static int tensor_size(size_t *size, const ckpt_tensor *t, ckpt_error *err)
     return 0;
 }
 
-static int job_reserve(job *j, const ckpt_tensor *tensors, size_t count, ckpt_error *err)
+/* What a state takes in memory, and whether it is one at all. */
+static int state_size(size_t *total, const ckpt_tensor *tensors, size_t count, ckpt_error *err)
 {
     int rc = 0;
-    size_t total = 0, size = 0;
+    size_t size = 0;
 
+    *total = 0;
     for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!tensors[i].name, err, CKPT_EUSAGE, "a tensor has no name");
         TRY(tensor_size(&size, &tensors[i], err));
-        FAIL_IF(__builtin_add_overflow(total, size, &total), err, CKPT_EUSAGE, "the state is too large");
+        FAIL_IF(__builtin_add_overflow(*total, size, total), err, CKPT_EUSAGE, "the state is too large");
     }
+out:
+    return rc;
+}
+
+static int job_reserve(job *j, size_t total, ckpt_error *err)
+{
+    int rc = 0;
+
     if (total > j->memory_size) {
         free(j->memory);
         j->memory_size = 0;
@@ -125,7 +137,6 @@ static int job_fill(job *j, const char *file_name, const ckpt_tensor *tensors, s
     int rc = 0;
     size_t at = 0, size = 0;
 
-    TRY(job_reserve(j, tensors, count, err));
     j->tensors = calloc(count + 1, sizeof *j->tensors);
     FAIL_IF_NULL(j->tensors, err);
     for (size_t i = 0; i < count; i++) {
@@ -179,8 +190,11 @@ static void *writer_main(void *payload)
         pthread_mutex_lock(&w->lock);
         job_clear(j);
         if (rc) {
-            w->rc = rc;
-            w->err = err;
+            w->stats.failed++;
+            if (!w->rc) { /* the first is the one that explains the others */
+                w->rc = rc;
+                w->err = err;
+            }
         } else {
             w->stats.committed++;
             w->stats.last = result;
@@ -205,14 +219,21 @@ static int take_failure(ckpt_writer *w, ckpt_error *err)
 
 int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options, ckpt_error *err)
 {
-    int rc = 0;
+    int rc = 0, failed = 0;
+    sigset_t all, before;
     ckpt_writer *w = calloc(1, sizeof *w);
 
     FAIL_IF_NULL(w, err);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     TRY(ckpt_store_open(&w->store, store_path, options, err));
-    FAIL_IF(pthread_create(&w->thread, NULL, writer_main, w) != 0, err, CKPT_ENOMEM, "cannot start a thread");
+    /* Signals are for the program's own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&w->thread, NULL, writer_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        TRY(error_errno(err, failed, "start a thread"));
     w->thread_runs = true;
     *out = w;
     w = NULL;
@@ -258,29 +279,39 @@ int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_te
     static const ckpt_save_options DEFAULTS = CKPT_SAVE_OPTIONS_INIT;
     const double start = seconds_now();
     int rc = 0;
+    size_t total = 0;
 
-    if (options && options->size != sizeof *options)
-        return error_set(err, CKPT_EUSAGE, "ckpt_save_options has an unknown size");
+    options = options ? options : &DEFAULTS;
+    file_name = file_name ? file_name : SAVE_FILE_NAME;
+    TRY(save_request_check(file_name, options, err));
+    TRY(state_size(&total, tensors, count, err));
+
     pthread_mutex_lock(&writer->lock);
     writer->stats.submitted++;
     job *const j = job_acquire(writer, importance);
     pthread_mutex_unlock(&writer->lock);
 
     /* Nobody else touches a job that is neither staged nor in flight. */
-    if (j)
-        rc =
-            job_fill(j, file_name, tensors, count, values, value_count, options ? options : &DEFAULTS, importance, err);
+    if (j) {
+        rc = job_reserve(j, total, err);
+        if (rc == 0)
+            rc = job_fill(j, file_name, tensors, count, values, value_count, options, importance, err);
+    }
 
     pthread_mutex_lock(&writer->lock);
-    if (j && rc == 0)
-        writer->staged = j;
-    else if (j)
+    if (rc) {
         job_clear(j);
-    if (rc == 0)
+        writer->stats.failed++;
+    } else {
+        writer->staged = j ? j : writer->staged;
         rc = take_failure(writer, err);
+        if (rc)
+            error_prefix(err, "an earlier save failed");
+    }
     writer->stats.blocked_seconds += seconds_now() - start;
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
+out:
     return rc;
 }
 

@@ -156,8 +156,9 @@ CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, cons
  *   thread ── in flight ──> committed        a newer ordinary save replaces the staged one (counted)
  *              staged                        tagged and final saves are never replaced
  *
- * An error of the background is returned by the next submit, wait or close; it is never swallowed. The writer opens the
- * store a second time, so the caller's own handle stays free. */
+ * An error of the background is returned once, by the next submit, wait or close; it is never swallowed. Of several
+ * that nobody has asked for yet the first is kept, and all are counted. The writer opens the store a second time, so
+ * the caller's own handle stays free. */
 typedef struct ckpt_writer ckpt_writer;
 
 typedef enum ckpt_importance {
@@ -167,13 +168,16 @@ typedef enum ckpt_importance {
 } ckpt_importance;
 
 typedef struct ckpt_writer_stats {
-    uint64_t submitted, committed, replaced, dropped;
+    uint64_t submitted; /* each of these becomes one of the next four */
+    uint64_t committed, replaced, dropped, failed;
     double blocked_seconds; /* time spent inside submit, in all */
     ckpt_save_result last;
 } ckpt_writer_stats;
 
 CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options,
                               ckpt_error *err);
+/* What makes no sense is refused here, with nothing staged or replaced. With "an earlier save failed: ..." this one is
+ * staged all the same. */
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
                                 const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                                 ckpt_importance importance, ckpt_error *err);

@@ -1,0 +1,478 @@
+#include "store_fixture.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#define STATE_FLOATS 5000
+
+/* A save stands still at this gate, inside the writer's thread, until it is opened; while `fails` is set it is stopped
+ * there with CKPT_EINTERRUPTED. */
+typedef struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool open, fails;
+    unsigned arrived; /* calls so far */
+} gate;
+
+typedef struct writing {
+    fixture *f;
+    ckpt_writer *writer;
+    gate gate;
+} writing;
+
+static int gate_pass(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    gate *const g = payload;
+    (void)done_bytes;
+    (void)total_bytes;
+    pthread_mutex_lock(&g->lock);
+    g->arrived++;
+    pthread_cond_broadcast(&g->changed);
+    while (!g->open)
+        pthread_cond_wait(&g->changed, &g->lock);
+    const int stop = g->fails;
+    pthread_mutex_unlock(&g->lock);
+    return stop;
+}
+
+static void gate_set(gate *g, bool open, bool fails)
+{
+    pthread_mutex_lock(&g->lock);
+    g->open = open;
+    g->fails = fails;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void gate_await_arrival(gate *g)
+{
+    pthread_mutex_lock(&g->lock);
+    while (g->arrived == 0)
+        pthread_cond_wait(&g->changed, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static int setup(void **state)
+{
+    writing *const w = calloc(1, sizeof *w);
+    if (!w || fixture_setup((void **)&w->f))
+        return -1;
+    pthread_mutex_init(&w->gate.lock, NULL);
+    pthread_cond_init(&w->gate.changed, NULL);
+    const ckpt_open_options options = {
+        .size = sizeof options, .threads = 1, .progress = gate_pass, .payload = &w->gate};
+    MUST(ckpt_writer_open(&w->writer, w->f->root, &options, ERR));
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    writing *const w = *state;
+    void *f = w->f;
+    gate_set(&w->gate, true, false);
+    (void)ckpt_writer_close(w->writer, NULL);
+    const int rc = fixture_teardown(&f);
+    pthread_cond_destroy(&w->gate.changed);
+    pthread_mutex_destroy(&w->gate.lock);
+    free(w);
+    return rc;
+}
+
+/* Submits a state all of whose elements are `value`, under the step of that number. */
+static int submit(writing *w, unsigned value, ckpt_importance importance, ckpt_error *err)
+{
+    static float data[STATE_FLOATS];
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {STATE_FLOATS}, data};
+    for (size_t i = 0; i < STATE_FLOATS; i++)
+        data[i] = (float)value;
+    options.step = value;
+    const int rc = ckpt_writer_submit(w->writer, NULL, &tensor, 1, NULL, 0, &options, importance, err);
+    memset(data, 0xee, sizeof data);
+    return rc;
+}
+
+/* Submits a first state and returns when its save is in flight, standing at the gate. */
+static void submit_in_flight(writing *w, unsigned value)
+{
+    MUST(submit(w, value, CKPT_ORDINARY, ERR));
+    gate_await_arrival(&w->gate);
+}
+
+static void open_gate_and_wait(writing *w)
+{
+    gate_set(&w->gate, true, false);
+    MUST(ckpt_writer_wait(w->writer, ERR));
+}
+
+static ckpt_writer_stats stats_of(writing *w)
+{
+    ckpt_writer_stats stats;
+    ckpt_writer_stats_get(&stats, w->writer);
+    return stats;
+}
+
+/* Is there a checkpoint of this step, and does it hold the state submitted for it? */
+static bool is_saved(writing *w, unsigned value)
+{
+    char name[32];
+    float data[STATE_FLOATS];
+    ckpt_error err = {0};
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {STATE_FLOATS}, data};
+    snprintf(name, sizeof name, "step:%u", value);
+    const int rc = ckpt_restore_tensors(w->f->store, name, &tensor, 1, &err);
+    if (rc == CKPT_ENOTFOUND)
+        return false;
+    assert_int_equal(rc, 0);
+    for (size_t i = 0; i < STATE_FLOATS; i++)
+        assert_true(data[i] == (float)value);
+    return true;
+}
+
+/* ---- Copies ---- */
+
+static void what_the_caller_changes_after_submit_is_not_saved(void **state)
+{
+    writing *const w = *state;
+    float data[] = {1, 2, 3}, got[3];
+    char name[] = "weight", key[] = "epoch", value[] = "7", message[] = "hello", tag[] = "mine", meta_key[] = "loss",
+         meta_value[] = "0.5", file_name[] = "a.safetensors";
+    const ckpt_tensor tensor = {name, CKPT_F32, 1, {3}, data};
+    const ckpt_value values[] = {{key, value}}, meta[] = {{meta_key, meta_value}};
+    const ckpt_save_options options = {sizeof options, message, 5, meta, 1, tag};
+
+    submit_in_flight(w, 1); /* so that the other one has to wait */
+    MUST(ckpt_writer_submit(w->writer, file_name, &tensor, 1, values, 1, &options, CKPT_KEEP, ERR));
+    memset(data, 0xee, sizeof data);
+    char *const texts[] = {name, key, value, message, tag, meta_key, meta_value, file_name};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        memset(texts[i], 'x', strlen(texts[i]));
+    open_gate_and_wait(w);
+
+    const ckpt_tensor wanted = {"weight", CKPT_F32, 1, {3}, got};
+    MUST(ckpt_restore_tensors(w->f->store, "mine", &wanted, 1, ERR));
+    assert_true(got[0] == 1 && got[1] == 2 && got[2] == 3);
+    ckpt_content *content = NULL;
+    ckpt_value found;
+    MUST(ckpt_content_open(&content, w->f->store, "mine", ERR));
+    const ckpt_info *const info = ckpt_content_info(content);
+    assert_string_equal(info->message, "hello");
+    assert_int_equal(info->step, 5);
+    assert_string_equal(info->meta[0].key, "loss");
+    assert_string_equal(info->meta[0].value, "0.5");
+    assert_string_equal(ckpt_content_file(content, 0)->path, "a.safetensors");
+    MUST(ckpt_content_value(&found, content, 0, 0));
+    assert_string_equal(found.key, "epoch");
+    assert_string_equal(found.value, "7");
+    ckpt_content_close(content);
+}
+
+static void the_state_in_flight_and_the_staged_one_have_a_buffer_each(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    MUST(submit(w, 3, CKPT_ORDINARY, ERR)); /* into the buffer of 2, not that of 1 */
+    open_gate_and_wait(w);
+    assert_true(is_saved(w, 1));
+    assert_true(is_saved(w, 3));
+}
+
+static void defaults_are_used_without_options_and_name(void **state)
+{
+    writing *const w = *state;
+    ckpt_content *content = NULL;
+    gate_set(&w->gate, true, false);
+    MUST(ckpt_writer_submit(w->writer, NULL, NULL, 0, NULL, 0, NULL, CKPT_ORDINARY, ERR));
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    MUST(ckpt_content_open(&content, w->f->store, "latest", ERR));
+    assert_string_equal(ckpt_content_file(content, 0)->path, "state.safetensors");
+    assert_int_equal(ckpt_content_info(content)->step, CKPT_STEP_NONE);
+    assert_string_equal(stats_of(w).last.id, ckpt_content_info(content)->id);
+    ckpt_content_close(content);
+}
+
+/* ---- Which save goes when one is staged ---- */
+
+static void a_newer_save_of_any_importance_replaces_a_staged_ordinary_one(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    MUST(submit(w, 3, CKPT_ORDINARY, ERR));
+    MUST(submit(w, 4, CKPT_BEST, ERR));
+    open_gate_and_wait(w);
+    gate_set(&w->gate, false, false);
+    w->gate.arrived = 0;
+    submit_in_flight(w, 5);
+    MUST(submit(w, 6, CKPT_ORDINARY, ERR));
+    MUST(submit(w, 7, CKPT_KEEP, ERR));
+    open_gate_and_wait(w);
+
+    const ckpt_writer_stats stats = stats_of(w);
+    assert_int_equal(stats.submitted, 7);
+    assert_int_equal(stats.committed, 4);
+    assert_int_equal(stats.replaced, 3);
+    assert_int_equal(stats.dropped, 0);
+    assert_true(is_saved(w, 1) && is_saved(w, 4) && is_saved(w, 5) && is_saved(w, 7));
+    assert_false(is_saved(w, 2) || is_saved(w, 3) || is_saved(w, 6));
+}
+
+static void an_ordinary_save_is_dropped_while_a_best_one_is_staged(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_BEST, ERR));
+    MUST(submit(w, 3, CKPT_ORDINARY, ERR));
+    open_gate_and_wait(w);
+    assert_int_equal(stats_of(w).dropped, 1);
+    assert_int_equal(stats_of(w).replaced, 0);
+    assert_true(is_saved(w, 2));
+    assert_false(is_saved(w, 3));
+}
+
+static void an_ordinary_save_is_dropped_while_one_to_keep_is_staged(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_KEEP, ERR));
+    MUST(submit(w, 3, CKPT_ORDINARY, ERR));
+    open_gate_and_wait(w);
+    assert_int_equal(stats_of(w).dropped, 1);
+    assert_true(is_saved(w, 2));
+    assert_false(is_saved(w, 3));
+}
+
+static void a_newer_best_save_replaces_a_staged_best_one(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_BEST, ERR));
+    MUST(submit(w, 3, CKPT_BEST, ERR));
+    open_gate_and_wait(w);
+    assert_int_equal(stats_of(w).replaced, 1);
+    assert_true(is_saved(w, 3));
+    assert_false(is_saved(w, 2));
+}
+
+/* Opens the gate when a third save has been submitted, which it is before it waits for its turn. */
+static void *open_gate_at_the_third(void *payload)
+{
+    writing *const w = payload;
+    while (stats_of(w).submitted < 3)
+        usleep(1000);
+    gate_set(&w->gate, true, false);
+    return NULL;
+}
+
+static void third_save_waits(writing *w, ckpt_importance second, ckpt_importance third)
+{
+    pthread_t opener;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, second, ERR));
+    assert_int_equal(pthread_create(&opener, NULL, open_gate_at_the_third, w), 0);
+    MUST(submit(w, 3, third, ERR));
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    assert_int_equal(stats_of(w).committed, 3);
+    assert_true(is_saved(w, 1) && is_saved(w, 2) && is_saved(w, 3));
+}
+
+static void a_second_save_to_keep_waits_for_the_first(void **state)
+{
+    third_save_waits(*state, CKPT_KEEP, CKPT_KEEP);
+}
+
+static void a_save_to_keep_waits_for_a_staged_best_one(void **state)
+{
+    third_save_waits(*state, CKPT_BEST, CKPT_KEEP);
+}
+
+static void a_best_save_waits_for_a_staged_one_to_keep(void **state)
+{
+    third_save_waits(*state, CKPT_KEEP, CKPT_BEST);
+}
+
+static void close_writes_what_is_staged(void **state)
+{
+    writing *const w = *state;
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    gate_set(&w->gate, true, false);
+    MUST(ckpt_writer_close(w->writer, ERR));
+    w->writer = NULL;
+    assert_true(is_saved(w, 1) && is_saved(w, 2));
+}
+
+/* ---- Errors ---- */
+
+/* Two saves that fail in the background. */
+static void fail_two(writing *w)
+{
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    gate_set(&w->gate, true, true);
+    while (stats_of(w).failed < 2)
+        usleep(1000);
+    gate_set(&w->gate, true, false);
+}
+
+static void a_failure_is_told_by_the_next_submit_which_is_saved_all_the_same(void **state)
+{
+    writing *const w = *state;
+    ckpt_error err = {0};
+    fail_two(w);
+    assert_int_equal(submit(w, 3, CKPT_ORDINARY, &err), CKPT_EINTERRUPTED);
+    assert_int_equal(err.code, CKPT_EINTERRUPTED);
+    assert_int_equal(strncmp(err.message, "an earlier save failed: ", 24), 0);
+    MUST(ckpt_writer_wait(w->writer, ERR)); /* it is told once */
+    assert_true(is_saved(w, 3));
+    assert_false(is_saved(w, 1) || is_saved(w, 2));
+}
+
+static void a_failure_is_told_by_wait(void **state)
+{
+    writing *const w = *state;
+    ckpt_error err = {0};
+    fail_two(w);
+    assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EINTERRUPTED);
+    assert_int_equal(err.code, CKPT_EINTERRUPTED);
+    MUST(ckpt_writer_wait(w->writer, ERR));
+}
+
+static void a_failure_is_told_by_close(void **state)
+{
+    writing *const w = *state;
+    ckpt_error err = {0};
+    fail_two(w);
+    assert_int_equal(ckpt_writer_close(w->writer, &err), CKPT_EINTERRUPTED);
+    assert_int_equal(err.code, CKPT_EINTERRUPTED);
+    w->writer = NULL;
+}
+
+static void every_failure_is_counted(void **state)
+{
+    writing *const w = *state;
+    fail_two(w);
+    const ckpt_writer_stats stats = stats_of(w);
+    assert_int_equal(stats.submitted, 2);
+    assert_int_equal(stats.failed, 2);
+    assert_int_equal(stats.committed, 0);
+    (void)ckpt_writer_wait(w->writer, NULL);
+}
+
+static void of_several_failures_the_first_is_told(void **state)
+{
+    writing *const w = *state;
+    const ckpt_tensor twins[] = {{"same", CKPT_F32, 0, {0}, &(float){1}}, {"same", CKPT_F32, 0, {0}, &(float){1}}};
+    ckpt_error err = {0};
+    submit_in_flight(w, 1);
+    MUST(ckpt_writer_submit(w->writer, NULL, twins, 2, NULL, 0, NULL, CKPT_ORDINARY, ERR));
+    gate_set(&w->gate, true, true);
+    while (stats_of(w).failed < 2)
+        usleep(1000);
+    assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EINTERRUPTED); /* not the CKPT_EUSAGE of the second */
+}
+
+static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **state)
+{
+    writing *const w = *state;
+    float x = 1;
+    const ckpt_tensor good = {"x", CKPT_F32, 0, {0}, &x}, nameless = {NULL, CKPT_F32, 0, {0}, &x},
+                      deep = {"x", CKPT_F32, CKPT_RANK_MAX + 1, {1}, &x},
+                      huge = {"x", CKPT_F32, 2, {UINT64_MAX, UINT64_MAX}, &x};
+    ckpt_save_options bad_tag = CKPT_SAVE_OPTIONS_INIT, bad_step = CKPT_SAVE_OPTIONS_INIT;
+    bad_tag.tag = "a/b";
+    bad_step.step = -7;
+    const struct {
+        const char *file_name;
+        const ckpt_tensor *tensor;
+        const ckpt_save_options *options;
+    } BAD[] = {{"a/b", &good, NULL},    {"..", &good, NULL},      {"", &good, NULL},
+               {NULL, &nameless, NULL}, {NULL, &deep, NULL},      {NULL, &huge, NULL},
+               {NULL, &good, &bad_tag}, {NULL, &good, &bad_step}, {NULL, &good, &(ckpt_save_options){.size = 1}}};
+
+    submit_in_flight(w, 1);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
+        assert_int_equal(ckpt_writer_submit(w->writer, BAD[i].file_name, BAD[i].tensor, 1, NULL, 0, BAD[i].options,
+                                            CKPT_ORDINARY, NULL),
+                         CKPT_EUSAGE);
+    open_gate_and_wait(w);
+    assert_true(is_saved(w, 2));
+    assert_int_equal(stats_of(w).submitted, 2);
+    assert_int_equal(stats_of(w).replaced, 0);
+}
+
+static void a_writer_needs_a_store(void **state)
+{
+    writing *const w = *state;
+    ckpt_writer *writer = NULL;
+    char elsewhere[TEMP_PATH_MAX];
+    (void)w;
+    assert_int_equal(temp_dir_make(elsewhere), 0);
+    assert_int_equal(ckpt_writer_open(&writer, elsewhere, NULL, NULL), CKPT_ENOSTORE);
+    assert_null(writer);
+    assert_int_equal(temp_dir_remove(elsewhere), 0);
+}
+
+/* ---- Signals ---- */
+
+static volatile sig_atomic_t signals_handled;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals_handled++;
+}
+
+static void signals_are_left_to_the_threads_of_the_program(void **state)
+{
+    writing *const w = *state;
+    const struct sigaction counting = {.sa_handler = count_signal};
+    struct sigaction before;
+    sigset_t usr1, pending;
+
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    assert_int_equal(sigaction(SIGUSR1, &counting, &before), 0);
+    pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+    kill(getpid(), SIGUSR1);
+    gate_set(&w->gate, true, false);
+    MUST(submit(w, 1, CKPT_ORDINARY, ERR)); /* wakes the writer's thread, which would take the signal */
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    assert_int_equal(signals_handled, 0);
+    assert_int_equal(sigpending(&pending), 0);
+    assert_true(sigismember(&pending, SIGUSR1));
+    pthread_sigmask(SIG_UNBLOCK, &usr1, NULL);
+    assert_int_equal(signals_handled, 1);
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(what_the_caller_changes_after_submit_is_not_saved),
+        CASE(the_state_in_flight_and_the_staged_one_have_a_buffer_each),
+        CASE(defaults_are_used_without_options_and_name),
+        CASE(a_newer_save_of_any_importance_replaces_a_staged_ordinary_one),
+        CASE(an_ordinary_save_is_dropped_while_a_best_one_is_staged),
+        CASE(an_ordinary_save_is_dropped_while_one_to_keep_is_staged),
+        CASE(a_newer_best_save_replaces_a_staged_best_one),
+        CASE(a_second_save_to_keep_waits_for_the_first),
+        CASE(a_save_to_keep_waits_for_a_staged_best_one),
+        CASE(a_best_save_waits_for_a_staged_one_to_keep),
+        CASE(close_writes_what_is_staged),
+        CASE(a_failure_is_told_by_the_next_submit_which_is_saved_all_the_same),
+        CASE(a_failure_is_told_by_wait),
+        CASE(a_failure_is_told_by_close),
+        CASE(every_failure_is_counted),
+        CASE(of_several_failures_the_first_is_told),
+        CASE(what_makes_no_sense_is_refused_at_once_and_replaces_nothing),
+        CASE(a_writer_needs_a_store),
+        CASE(signals_are_left_to_the_threads_of_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
