@@ -126,6 +126,14 @@ static void content_info_fill(ckpt_content *c)
     sha256_hex(c->info.id, &s->id);
 }
 
+bool content_was_removed(const ckpt_store *store, const snapshot_name *name)
+{
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    return snapshot_path(path, store->snapshots_dir, name, NULL) == 0 && stat(path, &st) && errno == ENOENT;
+}
+
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err)
 {
     int rc = 0;
@@ -154,7 +162,9 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     *out = c;
     c = NULL;
 out:
-    if (rc == CKPT_ENOTFOUND) { /* the snapshot exists, so what it needs should */
+    if (rc == CKPT_ENOTFOUND && content_was_removed(store, name)) {
+        rc = error_set(err, CKPT_ENOTFOUND, "it was removed while it was being opened");
+    } else if (rc == CKPT_ENOTFOUND) { /* the snapshot exists, so what it needs should */
         rc = CKPT_EDATA;
         if (err)
             err->code = rc;
@@ -176,8 +186,13 @@ int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, c
     size_t count = 0;
     char hex[SHA256_HEX_SIZE];
 
-    TRY(name_resolve(&wanted, store, name, err));
-    rc = content_open_snapshot(out, store, &wanted, err);
+    for (int tries = 0;; tries++) {
+        TRY(name_resolve(&wanted, store, name, err));
+        rc = content_open_snapshot(out, store, &wanted, err);
+        if (rc != CKPT_ENOTFOUND || tries == CONTENT_RESOLVE_TRIES)
+            break; /* else a prune was quicker, and the name means another one now, or none */
+        error_clear(err);
+    }
     sha256_hex(hex, &wanted.id);
     if (rc)
         error_prefix(err, "checkpoint %.8s", hex);
@@ -185,7 +200,9 @@ int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, c
         goto out;
 
     TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
-    for (size_t i = 1; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
+        if (sha256_compare(&names[i].id, &wanted.id) == 0)
+            continue;
         if (content_open_snapshot(out, store, &names[i], NULL) == 0) {
             store_note(store, "the newest checkpoint %.8s is damaged (%s); taking %.8s", hex,
                        err ? err->message : "see verify", (*out)->info.id);

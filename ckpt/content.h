@@ -59,6 +59,9 @@ struct ckpt_content {
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err);
 /* Is `name` one of those for which a damaged newest checkpoint falls back to an older one? */
 bool content_may_fall_back(const char *name);
+/* Is this snapshot no longer there? Then what failed to open was pruned since it was listed, and is not damaged. */
+bool content_was_removed(const ckpt_store *store, const snapshot_name *name);
+#define CONTENT_RESOLVE_TRIES 8 /* so often a name is resolved anew when a prune was quicker */
 
 /* The unit that begins at `offset` of a stored file, at most `size` bytes long. */
 int content_unit_at(content_unit *out, const ckpt_content *c, size_t file, uint64_t offset, uint64_t size,

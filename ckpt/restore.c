@@ -454,19 +454,27 @@ static int restore_newest_good(ckpt_restore_result *result, ckpt_store *store, c
     int rc = 0;
     snapshot_name *names = NULL;
     size_t count = 0;
-    ckpt_error first = {0}, later = {0};
+    bool fell_back = false;
+    ckpt_error first = {0}, last = {0};
 
     TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
-    rc = CKPT_EDATA;
-    for (size_t i = 0; i < count && rc == CKPT_EDATA; i++) {
-        rc = restore_snapshot(result, store, &names[i], options, i == 0 ? &first : &later);
-        result->fell_back = i > 0;
-        if (rc && rc != CKPT_EDATA && err)
-            *err = i == 0 ? first : later;
+    rc = error_set(&last, CKPT_ENOTFOUND, "all checkpoints were removed meanwhile");
+    for (size_t i = 0; i < count; i++) {
+        rc = restore_snapshot(result, store, &names[i], options, &last);
+        result->fell_back = fell_back;
+        if (rc == CKPT_ENOTFOUND && content_was_removed(store, &names[i]))
+            continue;
+        if (rc != CKPT_EDATA)
+            break;
+        if (!fell_back)
+            first = last;
+        fell_back = true;
     }
-    if (rc == CKPT_EDATA && err)
-        *err = first;
-    if (rc == 0 && result->fell_back)
+    if (rc == CKPT_ENOTFOUND && fell_back)
+        rc = CKPT_EDATA;
+    if (rc && err)
+        *err = rc == CKPT_EDATA ? first : last;
+    if (rc == 0 && fell_back)
         store_note(store, "the newest checkpoint is damaged (%s); restored %.8s, the newest good one", first.message,
                    result->id);
 out:
@@ -486,11 +494,16 @@ int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, const cha
     options = options ? options : &DEFAULTS;
     name = name ? name : "latest";
     FAIL_IF(options->size != sizeof *options, err, CKPT_EUSAGE, "ckpt_restore_options has an unknown size");
-    TRY(name_resolve(&wanted, store, name, err));
-    if (content_may_fall_back(name))
-        TRY(restore_newest_good(result, store, options, err));
-    else
-        TRY(restore_snapshot(result, store, &wanted, options, err));
+    for (int tries = 0;; tries++) {
+        TRY(name_resolve(&wanted, store, name, err));
+        if (content_may_fall_back(name))
+            rc = restore_newest_good(result, store, options, err);
+        else
+            rc = restore_snapshot(result, store, &wanted, options, err);
+        if (rc != CKPT_ENOTFOUND || !content_was_removed(store, &wanted) || tries == CONTENT_RESOLVE_TRIES)
+            break; /* else a prune was quicker, and the name means another one now, or none */
+        error_clear(err);
+    }
 out:
     return rc;
 }
