@@ -105,7 +105,12 @@ static int group_share(bool *shared, saver *s, const group *g, const unsigned ch
             !save_equal(s, twins[i], 0, bytes, (size_t)g->size))
             continue;
         uint32_t number = 0;
-        TRY(save_use_pack(&number, s, twins[i].pack, err));
+        rc = save_use_pack(&number, s, twins[i].pack, err);
+        if (rc == CKPT_ENOTFOUND) { /* a prune was quicker */
+            rc = error_clear(err);
+            continue;
+        }
+        TRY(rc);
         group_place(g, number, twins[i].frame, false);
         s->shared_bytes += g->size;
         *shared = true;

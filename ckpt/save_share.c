@@ -7,17 +7,26 @@
 
 #define SHARE_HITS_MAX 4
 
+int save_take_pack(saver *s, const pack *p, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(intent_take(s->intent, &p->name, 1, err));
+    if (p->index.pack_count)
+        TRY(intent_take(s->intent, p->index.packs, p->index.pack_count, err));
+out:
+    return rc;
+}
+
 int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
 {
     int rc = 0;
-    const uint32_t known = s->tables.pack_count;
     uint32_t ignored;
 
+    TRY(save_take_pack(s, p, err));
     TRY(pack_index_add_pack(number, &s->tables, &p->name, err));
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_index_add_pack(&ignored, &s->tables, &p->index.packs[i], err));
-    if (s->tables.pack_count > known)
-        TRY(intent_add(s->intent, s->tables.packs + known, s->tables.pack_count - known, err));
 out:
     return rc;
 }
@@ -123,7 +132,13 @@ static int place_if_equal(bool *shared, saver *s, piece *p, const unsigned char 
         TRY(equal_streamed(shared, s, p, at, frame_offset, err));
     if (!*shared)
         goto out;
-    TRY(save_use_pack(&p->pack, s, at.pack, err));
+    rc = save_use_pack(&p->pack, s, at.pack, err);
+    if (rc == CKPT_ENOTFOUND) { /* a prune was quicker: then it is stored anew */
+        rc = error_clear(err);
+        *shared = false;
+        goto out;
+    }
+    TRY(rc);
     p->frame = at.frame;
     p->frame_offset = frame_offset;
     p->hash = (hash128){0};
