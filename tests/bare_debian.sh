@@ -32,6 +32,10 @@ cat >"$tmp/system/check" <<'END'
 #!/bin/bash
 set -eu
 mount -t proc proc /proc
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts
+ln -sf pts/ptmx /dev/ptmx
+mount -t tmpfs tmpfs /dev/shm
 cd /src
 for command in tools/demo.sh tests/run.sh; do
     echo "== bare Debian: $command"
