@@ -71,6 +71,42 @@ static void shared_tensors_are_counted_once(void **state)
     ckpt_stats_clear(&stats);
 }
 
+/* A safetensors file of one tensor of noise. */
+static void write_safetensors(const char *path)
+{
+    static const char HEADER[] = "\x48\0\0\0\0\0\0\0"
+                                 "{\"weight\":{\"dtype\":\"F32\",\"shape\":[300000],\"data_offsets\":[0,1200000]}}  ";
+    FILE *const file = fopen(path, "w");
+    uint64_t x = 1;
+    assert_non_null(file);
+    assert_int_equal(sizeof HEADER - 1, 8 + 0x48);
+    fwrite(HEADER, 1, sizeof HEADER - 1, file);
+    for (size_t i = 0; i < 1200000; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        fputc((int)(x >> 56), file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_tensor_in_two_files_of_a_checkpoint_is_counted_once(void **state)
+{
+    fixture *const f = *state;
+    char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
+    const char *const paths[] = {a, b};
+    ckpt_stats stats;
+    MUST(path_join(a, f->root, "a.safetensors", ERR));
+    MUST(path_join(b, f->root, "b.safetensors", ERR));
+    write_safetensors(a);
+    write_safetensors(b);
+    MUST(ckpt_save_files(NULL, f->store, paths, 2, NULL, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    const ckpt_stats_class *const weights = class_of(&stats, "weights");
+    assert_non_null(weights);
+    assert_int_equal(weights->tensors, 1);
+    assert_int_equal(weights->raw_bytes, 1200000);
+    ckpt_stats_clear(&stats);
+}
+
 static void what_prune_would_remove_is_unreachable(void **state)
 {
     fixture *const f = *state;
@@ -119,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_TEST(sizes_are_those_of_the_files),
         STORE_TEST(shared_tensors_are_counted_once),
+        STORE_TEST(a_tensor_in_two_files_of_a_checkpoint_is_counted_once),
         STORE_TEST(what_prune_would_remove_is_unreachable),
         STORE_TEST(a_damaged_checkpoint_may_need_anything),
         STORE_TEST(an_empty_store_without_cache_is_all_zeros),
