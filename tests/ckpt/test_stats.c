@@ -71,39 +71,57 @@ static void shared_tensors_are_counted_once(void **state)
     ckpt_stats_clear(&stats);
 }
 
-/* A safetensors file of one tensor of noise. */
-static void write_safetensors(const char *path)
+/* Adds a file of 8 bytes, which is one tensor in frame 0 of this pack. */
+static void add_file(pack_writer *w, const char *path, uint32_t number)
 {
-    static const char HEADER[] = "\x48\0\0\0\0\0\0\0"
-                                 "{\"weight\":{\"dtype\":\"F32\",\"shape\":[300000],\"data_offsets\":[0,1200000]}}  ";
-    FILE *const file = fopen(path, "w");
-    uint64_t x = 1;
-    assert_non_null(file);
-    assert_int_equal(sizeof HEADER - 1, 8 + 0x48);
-    fwrite(HEADER, 1, sizeof HEADER - 1, file);
-    for (size_t i = 0; i < 1200000; i++) {
-        x = x * 6364136223846793005u + 1442695040888963407u;
-        fputc((int)(x >> 56), file);
-    }
-    assert_int_equal(fclose(file), 0);
+    uint32_t at, path_at, name_at, dim_at;
+    MUST(pack_index_add_string(&path_at, &w->index, path, ERR));
+    MUST(pack_index_add_string(&name_at, &w->index, "weight", ERR));
+    MUST(pack_index_add_dim(&dim_at, &w->index, 2, ERR));
+    const pack_file file = {.path = path_at,
+                            .mode = 0644,
+                            .size = 8,
+                            .extent_first = number,
+                            .extent_count = 1,
+                            .tensor_first = number,
+                            .tensor_count = 1};
+    const pack_extent extent = {.size = 8, .hash = {1, 1}};
+    const pack_tensor tensor = {.name = name_at, .dim_first = dim_at, .dtype = CKPT_F32, .rank = 1, .span_bytes = 8};
+    MUST(pack_index_add_file(&at, &w->index, &file, ERR));
+    MUST(pack_index_add_extent(&at, &w->index, &extent, ERR));
+    MUST(pack_index_add_tensor(&at, &w->index, &tensor, ERR));
 }
 
-static void a_tensor_in_two_files_of_a_checkpoint_is_counted_once(void **state)
+static void a_tensor_in_two_files_of_a_pack_is_counted_once(void **state)
 {
     fixture *const f = *state;
-    char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
-    const char *const paths[] = {a, b};
+    static const unsigned char CHUNK[1 + 8] = {CODEC_STORED, 1, 2, 3, 4, 5, 6, 7, 8};
+    char path[FILE_PATH_MAX];
+    uint32_t at;
+    pack_writer w;
+    sha256 name;
+    file_commit_plan plan = {0};
     ckpt_stats stats;
-    MUST(path_join(a, f->root, "a.safetensors", ERR));
-    MUST(path_join(b, f->root, "b.safetensors", ERR));
-    write_safetensors(a);
-    write_safetensors(b);
-    MUST(ckpt_save_files(NULL, f->store, paths, 2, NULL, ERR));
+    pack_frame frame = {.size = 8, .kind = FRAME_TENSOR, .dtype = CKPT_F32, .reference_pack = PACK_NONE};
+    MUST(pack_writer_open(&w, f->store->tmp_dir, ERR));
+    MUST(pack_index_add_string(&frame.class_name, &w.index, "weights", ERR));
+    MUST(pack_writer_frame(&at, &w, &frame, ERR));
+    MUST(pack_writer_chunk(&w, CHUNK, sizeof CHUNK, xxh64_of(CHUNK + 1, 8), ERR));
+    add_file(&w, "a.safetensors", 0);
+    add_file(&w, "b.safetensors", 1);
+    MUST(pack_writer_finish(&name, &w, ERR));
+    MUST(pack_path(path, f->store->packs_dir, &name, ERR));
+    MUST(file_commit_add(&plan, &w.tmp, path, false, ERR));
+    MUST(file_commit(&plan, ERR));
+    file_commit_discard(&plan);
+    pack_writer_discard(&w);
+
     MUST(ckpt_stats_get(&stats, f->store, ERR));
     const ckpt_stats_class *const weights = class_of(&stats, "weights");
     assert_non_null(weights);
     assert_int_equal(weights->tensors, 1);
-    assert_int_equal(weights->raw_bytes, 1200000);
+    assert_int_equal(weights->raw_bytes, 8);
+    assert_int_equal(weights->coded_bytes, sizeof CHUNK);
     ckpt_stats_clear(&stats);
 }
 
@@ -155,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_TEST(sizes_are_those_of_the_files),
         STORE_TEST(shared_tensors_are_counted_once),
-        STORE_TEST(a_tensor_in_two_files_of_a_checkpoint_is_counted_once),
+        STORE_TEST(a_tensor_in_two_files_of_a_pack_is_counted_once),
         STORE_TEST(what_prune_would_remove_is_unreachable),
         STORE_TEST(a_damaged_checkpoint_may_need_anything),
         STORE_TEST(an_empty_store_without_cache_is_all_zeros),
