@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 LINES_MAX = 600
+LINES_MAX_OF = {"tools/python/ckpt.py": 900}  # one file by design: people copy it
 COLUMNS_MAX = 120
 
 # Which folders a folder's own headers and sources may include from. Program and tests see libraries by their public
@@ -101,8 +102,9 @@ class Check:
                     self.fault(path, 1, "is not UTF-8")
                 continue
             self.text_is_clean(path, text)
-            if path.suffix in CODE_SUFFIXES and text.count("\n") > LINES_MAX:
-                self.fault(path, LINES_MAX, f"has more than {LINES_MAX} lines: it holds two nouns")
+            lines_max = LINES_MAX_OF.get(path.as_posix(), LINES_MAX)
+            if path.suffix in CODE_SUFFIXES and text.count("\n") > lines_max:
+                self.fault(path, lines_max, f"has more than {lines_max} lines: it holds two nouns")
             if path.suffix in {".c", ".h"}:
                 self.functions_are_allowed(path, without_comments(text))
                 self.includes_follow_arrows(path, without_comments(text, keep_strings=True))
