@@ -78,7 +78,7 @@ def inside_islands(data, at):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ckpt", required=True)
-    parser.add_argument("--meter", required=True)
+    parser.add_argument("--meter", required=True, type=os.path.abspath)
     parser.add_argument("--full", action="store_true")
     args = parser.parse_args()
     ckpt, report = Program(args.ckpt), Report()

@@ -335,8 +335,8 @@ def tasks_of(args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ckpt", required=True)
-    parser.add_argument("--shim", required=True)
-    parser.add_argument("--background", help="program that saves through the background writer")
+    parser.add_argument("--shim", required=True, type=os.path.abspath)
+    parser.add_argument("--background", type=os.path.abspath, help="program that saves through the background writer")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--only", help="one operation, one mode, or OPERATION,MODE")
     parser.add_argument("--jobs", type=int, default=2)

@@ -41,7 +41,7 @@ class Program:
     """The ckpt to test, run in one folder."""
 
     def __init__(self, path):
-        self.path = str(path)
+        self.path = os.path.abspath(path)
 
     def environment(self, extra=None):
         env = {key: value for key, value in os.environ.items() if not key.startswith("CKPT_")}
