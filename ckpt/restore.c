@@ -245,7 +245,7 @@ static bool all_zero(const unsigned char *data, size_t size)
     return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
 }
 
-/* Takes a slot in order: hash, then write, or leave a hole. */
+/* Takes a slot in order: hash, then write, or leave a hole. Without `tmp` the bytes are only checked. */
 static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error *err)
 {
     int rc = 0;
@@ -258,6 +258,8 @@ static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error
         return slot->rc;
     }
     sha256_update(r->stream, slot->data, slot->size);
+    if (!tmp)
+        goto out;
     if (slot->size > RESTORE_SMALL_BYTES && all_zero(slot->data, slot->size)) {
         if (lseek(tmp->fd, (off_t)slot->size, SEEK_CUR) < 0) {
             rc = error_errno(err, errno, "seek in %s", tmp->path);
@@ -274,9 +276,10 @@ out:
     return rc;
 }
 
+/* Decodes a file into `tmp` and checks its SHA-256; without `tmp` it only checks. */
 static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
 {
-    int rc = 0, failed;
+    int rc = 0;
     const content_file *const f = &r->content->files[file];
     uint64_t offset = 0, filled = 0, written = 0, flushed = 0;
     sha256 hash;
@@ -292,17 +295,10 @@ static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
             continue;
         }
         TRY(slot_write(r, &r->slots[written++ % r->slot_count], tmp, err));
-        if (tmp->size_bytes - flushed >= RESTORE_FLUSH_BYTES) {
+        if (tmp && tmp->size_bytes - flushed >= RESTORE_FLUSH_BYTES) {
             file_tmp_flush_hint(tmp, flushed);
             flushed = tmp->size_bytes;
         }
-    }
-    do
-        failed = ftruncate(tmp->fd, (off_t)f->info.size) ? errno : 0; /* a hole at the end */
-    while (failed == EINTR);
-    if (failed) {
-        rc = error_errno(err, failed, "extend %s", tmp->path);
-        goto out;
     }
     sha256_finish(&hash, r->stream);
     sha256_hex(hex, &hash);
@@ -312,6 +308,17 @@ out:
         if (!r->slots[written % r->slot_count].decoded_here)
             pool_wait(r->pool, &r->slots[written % r->slot_count].task);
     return rc;
+}
+
+/* What was left out at the end of a file was a hole. */
+static int file_extend(file_tmp *tmp, uint64_t size, ckpt_error *err)
+{
+    int failed;
+
+    do
+        failed = ftruncate(tmp->fd, (off_t)size) ? errno : 0;
+    while (failed == EINTR);
+    return failed ? error_errno(err, failed, "extend %s", tmp->path) : 0;
 }
 
 static int parents_make(const char *path, ckpt_error *err)
@@ -338,6 +345,7 @@ static int file_restore(restorer *r, size_t file, ckpt_error *err)
     TRY(path_parent(parent, path, err));
     TRY(file_tmp_open(&tmp, parent, path_base(path), err));
     TRY(file_decode(r, file, &tmp, err));
+    TRY(file_extend(&tmp, f->info.size, err));
     do
         failed = fchmod(tmp.fd, f->info.mode & 0777) ? errno : 0;
     while (failed == EINTR);
@@ -427,8 +435,19 @@ out:
 
 /* ---- One checkpoint, and the next older one when it is damaged ---- */
 
+static int check_all(restorer *r, ckpt_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < r->content->file_count; i++)
+        if (r->content->files[i].info.kind == CKPT_FILE)
+            TRY(file_decode(r, i, NULL, err));
+out:
+    return rc;
+}
+
 static int restore_snapshot(ckpt_restore_result *result, ckpt_store *store, const snapshot_name *name,
-                            const ckpt_restore_options *options, ckpt_error *err)
+                            const ckpt_restore_options *options, bool may_fall_back, ckpt_error *err)
 {
     int rc = 0;
     restorer r = {
@@ -438,7 +457,13 @@ static int restore_snapshot(ckpt_restore_result *result, ckpt_store *store, cons
     sha256_hex(result->id, &name->id);
     TRY(content_open_snapshot(&r.content, store, name, err));
     TRY(restorer_open(&r, err));
-    TRY(preflight(&r, err));
+    rc = preflight(&r, err);
+    /* Nobody should be asked about a checkpoint that is damaged, where an older one would be restored instead. */
+    if (rc == CKPT_ECONFIRM && may_fall_back) {
+        const int damaged = check_all(&r, NULL);
+        rc = damaged == CKPT_EDATA ? check_all(&r, err) : rc;
+    }
+    TRY(rc);
     if (!options->dry_run)
         TRY(restore_all(&r, err));
 out:
@@ -460,7 +485,7 @@ static int restore_newest_good(ckpt_restore_result *result, ckpt_store *store, c
     TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
     rc = error_set(&last, CKPT_ENOTFOUND, "all checkpoints were removed meanwhile");
     for (size_t i = 0; i < count; i++) {
-        rc = restore_snapshot(result, store, &names[i], options, &last);
+        rc = restore_snapshot(result, store, &names[i], options, true, &last);
         result->fell_back = fell_back;
         if (rc == CKPT_ENOTFOUND && content_was_removed(store, &names[i]))
             continue;
@@ -499,7 +524,7 @@ int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, const cha
         if (content_may_fall_back(name))
             rc = restore_newest_good(result, store, options, err);
         else
-            rc = restore_snapshot(result, store, &wanted, options, err);
+            rc = restore_snapshot(result, store, &wanted, options, false, err);
         if (rc != CKPT_ENOTFOUND || !content_was_removed(store, &wanted) || tries == CONTENT_RESOLVE_TRIES)
             break; /* else a prune was quicker, and the name means another one now, or none */
         error_clear(err);

@@ -70,6 +70,7 @@ static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_erro
     *s = (saver){.store = store, .writer.tmp.fd = -1};
     TRY(store_writable(store, err));
     TRY(store_pool(&p, store, err));
+    (void)sweep_tmp(NULL, store, SWEEP_AGE_SAVE_S, false, NULL); /* what killed saves left; prune can report it */
     TRY(intent_open(&s->intent, store, err));
     TRY(lookup_open(&s->lookup, store, err));
     TRY(reference_library_new(&s->library, store->packs, err));
@@ -101,16 +102,13 @@ int saver_progress(saver *s, uint64_t bytes, ckpt_error *err)
 static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_error *err)
 {
     int rc = 0;
-    char hex[SHA256_HEX_SIZE], path[FILE_PATH_MAX], file[SHA256_HEX_SIZE + sizeof ".pack"];
+    char path[FILE_PATH_MAX];
 
     TRY(frame_coder_drain(s->coder, err));
     TRY(pack_writer_finish(name, &s->writer, err));
     s->packs_bytes += s->writer.tmp.size_bytes;
     s->coded_bytes += s->writer.coded_bytes;
-    sha256_hex(hex, name);
-    memcpy(file, hex, SHA256_HEX_SIZE - 1);
-    memcpy(file + SHA256_HEX_SIZE - 1, ".pack", sizeof ".pack");
-    TRY(path_join(path, s->store->packs_dir, file, err));
+    TRY(pack_path(path, s->store->packs_dir, name, err));
     TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
     TRY(file_commit_add(plan, &s->writer.tmp, path, false, err));
 out:

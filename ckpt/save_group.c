@@ -341,7 +341,9 @@ int save_small_file(saver *s, ckpt_error *err)
     FAIL_IF_NULL(members, err);
     TRY(save_read(s, bytes, 0, size, err));
     all.hash = xxh128_of(bytes, size);
-    TRY(save_share(&shared, s, &all, bytes, false, err));
+    shared = save_share_twin(s, &all, bytes);
+    if (!shared)
+        TRY(save_share(&shared, s, &all, bytes, false, err));
 
     member_init(&one, s, &all, bytes);
     group as_one = {.members = &one, .count = 1, .size = size};

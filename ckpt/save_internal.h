@@ -130,9 +130,12 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
 /* Is this piece's content in the store? Then it is placed. `data` holds its bytes, or NULL: they are read from the
  * file. `may_roll`: the open pack may be closed to compare with it. */
 int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err);
+/* Has a whole file of these bytes been stored by this save? The open pack cannot be read yet, so SHA-256 decides. */
+bool save_share_twin(saver *s, piece *p, const unsigned char *data);
 /* Remembers a placed piece of this save (tables row `extent`). */
 int save_remember(saver *s, uint32_t extent, ckpt_error *err);
-/* Takes a pack, and all that it refers to, for use as a reference. CKPT_ENOTFOUND: a prune was quicker, go on without. */
+/* Takes a pack, and all that it refers to, for use as a reference. CKPT_ENOTFOUND: a prune was quicker, go on without.
+ */
 int save_take_pack(saver *s, const pack *p, ckpt_error *err);
 /* Takes it too, and gives its number in the tables. */
 int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);

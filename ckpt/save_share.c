@@ -191,3 +191,44 @@ int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool
 out:
     return rc;
 }
+
+/* The file whose only extent is row `extent`; NULL when there is none. */
+static const pack_file *file_of_extent(const pack_index *tables, uint32_t extent_row)
+{
+    uint32_t low = 0, high = tables->file_count;
+
+    while (low < high) { /* the first file whose extents begin behind the row */
+        const uint32_t middle = low + (high - low) / 2;
+        if (tables->files[middle].extent_first <= extent_row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low-- > 0 && tables->files[low].extent_first == extent_row)
+        if (tables->files[low].extent_count == 1)
+            return &tables->files[low];
+    return NULL;
+}
+
+bool save_share_twin(saver *s, piece *p, const unsigned char *data)
+{
+    const placed_row *const row = placed_find(s, p->hash, p->size);
+    sha256 hash;
+
+    if (!row || !row->used)
+        return false;
+    const pack_file *const twin = file_of_extent(&s->tables, row->extent);
+    if (!twin || twin->size != p->size)
+        return false;
+    sha256_of(&hash, data, (size_t)p->size);
+    if (sha256_compare(&hash, &twin->hash) != 0)
+        return false;
+    const pack_extent *const e = &s->tables.extents[row->extent];
+    p->pack = e->pack;
+    p->frame = e->frame;
+    p->frame_offset = e->frame_offset;
+    p->hash = (hash128){0};
+    p->placed = true;
+    s->shared_bytes += p->size;
+    return true;
+}
