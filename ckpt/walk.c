@@ -215,6 +215,25 @@ out:
     return rc;
 }
 
+/* Does a path, whatever links it goes through, lead to something inside a store? */
+static int check_outside_stores(const walker *wk, const char *absolute, const char *typed, ckpt_error *err)
+{
+    int rc = 0;
+    struct stat st;
+    char *const real = realpath(absolute, NULL);
+
+    FAIL_IF(!real && errno == ENOMEM, err, CKPT_ENOMEM, "out of memory");
+    for (char *slash = real ? strchr(real + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        FAIL_IF(stat(real, &st) == 0 && is_store(wk, real, &st), err, CKPT_EUSAGE,
+                "%s is inside a store, which is never part of a save", typed);
+        *slash = '/';
+    }
+out:
+    free(real); /* NULL for what does not exist: visit() says so */
+    return rc;
+}
+
 static int add_typed(walker *wk, const char *typed, const char *here, ckpt_error *err)
 {
     int rc = 0;
@@ -231,8 +250,7 @@ static int add_typed(walker *wk, const char *typed, const char *here, ckpt_error
         path = absolute + 1;
     else if (strncmp(absolute, here, prefix) == 0 && absolute[prefix] == '/')
         path = absolute + prefix + 1;
-    FAIL_IF(strstr(path, ".ckpt/") == path || strstr(path, "/.ckpt/"), err, CKPT_EUSAGE,
-            "%s is inside a store, which is never part of a save", typed);
+    TRY(check_outside_stores(wk, absolute, typed, err));
     const size_t first = wk->out->count;
     TRY(visit(wk, absolute, path, 0, err));
     if (wk->out->count > first)
