@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#define WRITER_SAVES_A_SET 64
+
 typedef struct job {
     char *file_name;
     ckpt_tensor *tensors; /* data point into `memory`, names into `text` */
@@ -167,9 +169,21 @@ out:
 
 /* ---- The thread ---- */
 
+/* Packs that were read stay open with their tables; a writer that lives for days lets them go now and then. */
+static void forget_packs(ckpt_store *store)
+{
+    pack_set *fresh = NULL;
+
+    if (pack_set_new(&fresh, store->packs_dir, NULL))
+        return;
+    pack_set_free(store->packs);
+    store->packs = fresh;
+}
+
 static void *writer_main(void *payload)
 {
     ckpt_writer *const w = payload;
+    unsigned saves = 0;
 
     pthread_mutex_lock(&w->lock);
     for (;;) {
@@ -186,6 +200,8 @@ static void *writer_main(void *payload)
         ckpt_save_result result = {0};
         const int rc = ckpt_save_tensors(&result, w->store, j->file_name, j->tensors, j->tensor_count, j->values,
                                          j->value_count, &j->options, &err);
+        if (++saves % WRITER_SAVES_A_SET == 0)
+            forget_packs(w->store);
 
         pthread_mutex_lock(&w->lock);
         job_clear(j);
