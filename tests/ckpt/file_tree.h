@@ -148,6 +148,24 @@ static inline void files_each(const char *dir, void (*each)(void *payload, const
 
 /* ---- Saves and restores that must succeed ---- */
 
+/* A store as by fixture_setup; the current folder is an empty one beside it, so that saved files keep their last
+ * component only. */
+static inline int tree_setup(void **state)
+{
+    char here[FILE_PATH_MAX];
+    if (fixture_setup(state))
+        return -1;
+    const fixture *const f = *state;
+    join(here, f->root, "here");
+    return mkdir(here, 0700) || chdir(here);
+}
+
+static inline int tree_teardown(void **state)
+{
+    const int rc = chdir("/");
+    return fixture_teardown(state) || rc;
+}
+
 static inline ckpt_save_result save_path(fixture *f, const char *path)
 {
     ckpt_save_result result;
