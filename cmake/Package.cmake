@@ -2,8 +2,9 @@
 include(CMakePackageConfigHelpers)
 
 set(CKPT_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/ckpt)
-set(CKPT_INSTALL_PYTHONDIR lib/python3/dist-packages CACHE STRING "Where ckpt.py goes, below the prefix")
-set(CKPT_INSTALL_ZSHDIR    share/zsh/site-functions  CACHE STRING "Where completion for zsh goes, below the prefix")
+# No folder below any prefix is searched by every Python; a package for one distribution knows its own.
+set(CKPT_INSTALL_PYTHONDIR share/ckpt/python        CACHE STRING "Where ckpt.py goes, below the prefix")
+set(CKPT_INSTALL_ZSHDIR    share/zsh/site-functions CACHE STRING "Where completion for zsh goes, below the prefix")
 
 # The program, with completions and the man page made from its own tables.
 install(TARGETS ckpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
@@ -21,9 +22,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 endif()
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/tools/python/ckpt.py)
-  install(FILES tools/python/ckpt.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
-endif()
+install(FILES tools/python/ckpt.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
 
 # The libraries, for C, C++, CMake and pkg-config.
 install(DIRECTORY base/include/ckpt ckpt/include/ckpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)

@@ -67,7 +67,7 @@ check=$tmp/check
 dpkg -x "$deb" "$check"
 for file in usr/bin/ckpt "usr/lib/$multiarch/libckpt.so" "usr/lib/$multiarch/libckpt.a" usr/include/ckpt/store.h \
     usr/include/ckpt/error.h usr/share/man/man1/ckpt.1.gz usr/share/bash-completion/completions/ckpt \
-    usr/share/zsh/vendor-completions/_ckpt; do
+    usr/share/zsh/vendor-completions/_ckpt usr/lib/python3/dist-packages/ckpt.py; do
     [ -e "$check/$file" ] || broken "$deb has no $file"
 done
 
@@ -79,6 +79,10 @@ ckpt -q save "$root/tests/golden/trajectory-tiny/checkpoint_epoch_1.pt"
 ckpt -q restore latest -o restored
 cmp "$root/tests/golden/trajectory-tiny/checkpoint_epoch_1.pt" restored/checkpoint_epoch_1.pt ||
     broken "the packaged program restores other bytes"
+if command -v python3 >/dev/null; then
+    PYTHONPATH=$check/usr/lib/python3/dist-packages LD_LIBRARY_PATH=$check/usr/lib/$multiarch \
+        python3 -B -c 'import ckpt; assert len(ckpt.log()) == 1' || broken "the packaged Python module does not work"
+fi
 ! ldd "$check/usr/bin/ckpt" "$check/usr/lib/$multiarch/libckpt.so" | grep "not found" || broken "a library is missing"
 
 echo "$deb"

@@ -25,7 +25,8 @@ keys, joined by dots. All that is not a tensor stands in the file's metadata und
     {"dict": [[KEY, NODE] ...]}                             in their order; likewise "ordered" (an OrderedDict, whose
                                                             attributes follow as "attributes": NODE) and "counter"
     {"scalar": ["float32", "0000c03f"]}                     a NumPy scalar and its bytes
-    {"torch": name}, {"numpy": name}                        a tensor of this file; "order": "big" if it was big-endian
+    {"torch": name}, {"numpy": name}                        a tensor of this file; "order": "big" if it was big-endian;
+                                                            one at several places (tied weights) is named at each
 """
 import atexit
 import collections
@@ -40,7 +41,7 @@ import threading
 import warnings
 
 __all__ = ["Error", "Checkpoint", "Restored", "Saved", "WriterStats", "init", "save", "load", "wait", "close", "log",
-           "find", "restore", "writer_stats"]
+           "find", "restore", "writer_stats"]  # and the numbers of errors below
 
 # ---- Errors ----
 
@@ -326,6 +327,7 @@ def _tensor_array(tensors):
 class _Flattening:
     def __init__(self):
         self.tensors, self.names = [], {"__metadata__", ""}
+        self.tied = {}  # what a tensor of the caller is a view of, to its name
 
     @staticmethod
     def refuse(keys, what, hint=""):
@@ -378,17 +380,20 @@ class _Flattening:
         if value.layout is not torch.strided or value.is_quantized or value.device.type == "meta":
             self.refuse(keys, f"a tensor that is sparse, quantized or without data ({value.layout}, {value.device})")
         self.check(value, keys)
-        return {"torch": self.add(keys, value.detach().resolve_conj().resolve_neg().cpu().contiguous())}
+        view = value.device, value.data_ptr(), value.dtype, value.shape, value.stride(), value.is_conj(), value.is_neg()
+        plain = value.detach()
+        return {"torch": self.add(keys, value, view, lambda: plain.resolve_conj().resolve_neg().cpu().contiguous())}
 
     def numpy_array(self, value, keys):
         numpy = sys.modules["numpy"]
         if type(value) not in (numpy.ndarray, numpy.memmap):
             self.refuse(keys, f"a {type(value)}")
         self.check(value, keys)
-        if value.dtype.isnative:
-            return {"numpy": self.add(keys, numpy.asarray(value, order="C"))}
-        native = numpy.asarray(value, dtype=value.dtype.newbyteorder("="), order="C")
-        return {"numpy": self.add(keys, native), "order": "big"}
+        view = "numpy", value.__array_interface__["data"][0], value.dtype.str, value.shape, value.strides
+        native = value.dtype.isnative
+        dtype = value.dtype if native else value.dtype.newbyteorder("=")
+        name = self.add(keys, value, view, lambda: numpy.asarray(value, dtype, order="C"))
+        return {"numpy": name} if native else {"numpy": name, "order": "big"}
 
     def check(self, value, keys):
         dtype = _dtype_name(value)
@@ -397,13 +402,16 @@ class _Flattening:
         if len(value.shape) > _RANK_MAX:
             self.refuse(keys, f"a tensor of over {_RANK_MAX} dimensions")
 
-    def add(self, keys, value):
+    def add(self, keys, value, view, dense):
+        if 0 not in value.shape and view in self.tied:
+            return self.tied[view]
         name, tries = _name(keys), 1
         while name in self.names:
             tries += 1
             name = f"{_name(keys)}#{tries}"
         self.names.add(name)
-        self.tensors.append(_memory(name, value))
+        self.tied[view] = name
+        self.tensors.append(_memory(name, dense()))
         return name
 
 
@@ -441,7 +449,7 @@ def _torch_empty(shape, dtype, where):
 def _numpy_dtype(dtype, where):
     numpy = _import("numpy")
     try:
-        if not hasattr(numpy, dtype) and dtype != "bool":
+        if dtype != "bool" and not hasattr(numpy, dtype):
             __import__("ml_dtypes")  # gives NumPy these types
         return numpy.dtype(dtype)
     except (ImportError, TypeError):
@@ -456,6 +464,7 @@ class _Building:
         self.framework = framework
         self.targets = []  # (number of the tensor, _Memory)
         self.after = []  # what to do when the bytes are there
+        self.made = {}  # by name, so that what was tied is tied again
 
     def node(self, value, keys=()):
         if value is None or type(value) in (bool, int, str):
@@ -489,16 +498,18 @@ class _Building:
         if wanted is not None:
             self.into(number, name, wanted, dtype, shape, where)
             return wanted
+        if name in self.made:
+            return self.made[name]
         if (self.framework or saved_as) == "torch":
             made = _torch_empty(shape, dtype, where)
         else:
             made = _import("numpy").empty(shape, _numpy_dtype(dtype, where))
         self.targets.append((number, _memory(name, made)))
-        if not big_endian or _is_torch(made):
-            return made
-        swapped = made.view(made.dtype.newbyteorder(">"))
-        self.after.append(lambda: made.byteswap(inplace=True))
-        return swapped
+        self.made[name] = made
+        if big_endian and not _is_torch(made):
+            self.after.append(lambda: made.byteswap(inplace=True))
+            self.made[name] = made.view(made.dtype.newbyteorder(">"))
+        return self.made[name]
 
     def into(self, number, name, wanted, dtype, shape, where):
         if (_dtype_name(wanted), tuple(wanted.shape)) != (dtype, shape):
