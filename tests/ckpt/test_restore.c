@@ -1,0 +1,534 @@
+#include "file_tree.h"
+
+#include "bytes.h"
+#include "weights.h"
+
+#include <zstd.h>
+
+typedef struct restore_case {
+    fixture *f;
+    char in[FILE_PATH_MAX], out[FILE_PATH_MAX], restored[FILE_PATH_MAX];
+} restore_case;
+
+/* A checkpoint of in/{a.bin,b.bin,link -> a.bin,sub/c.bin}; to be restored to out/. */
+static restore_case saved_folder(void **state)
+{
+    restore_case c = {.f = *state};
+    static unsigned char data[200000];
+    char link[FILE_PATH_MAX];
+    join(c.in, c.f->root, "in");
+    join(c.out, c.f->root, "out");
+    join(c.restored, c.out, "in");
+    make_dir(c.in, "sub");
+    fill_noise(data, sizeof data, 1);
+    write_in(c.in, "a.bin", data, 70000);
+    write_in(c.in, "b.bin", data + 70000, 130000);
+    write_in(c.in, "sub/c.bin", data, 100);
+    join(link, c.in, "link");
+    assert_int_equal(symlink("a.bin", link), 0);
+    save_path(c.f, c.in);
+    return c;
+}
+
+static int restore_with(ckpt_restore_result *result, const restore_case *c, bool overwrite, bool dry_run,
+                        ckpt_error *err)
+{
+    const ckpt_restore_options options = {
+        .size = sizeof options, .dir = c->out, .overwrite = overwrite, .dry_run = dry_run};
+    return ckpt_restore_files(result, c->f->store, "latest", &options, err);
+}
+
+static struct stat stat_in(const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+    struct stat st;
+    join(path, dir, name);
+    if (lstat(path, &st))
+        fail_msg("%s is missing", path);
+    return st;
+}
+
+static bool exists_in(const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+    join(path, dir, name);
+    return exists(path);
+}
+
+/* ---- What is there already ---- */
+
+static void differing_file_is_not_overwritten_and_nothing_is_written(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_restore_result result;
+    ckpt_error err = {0};
+    make_dir(c.restored, "");
+    write_in(c.restored, "b.bin", "mine", 4);
+    assert_int_equal(restore_with(&result, &c, false, false, &err), CKPT_ECONFIRM);
+    assert_non_null(strstr(err.message, "in/b.bin"));
+    assert_string_not_equal(err.hint, "");
+    assert_int_equal(count_files(c.restored), 1);
+    assert_int_equal(stat_in(c.restored, "b.bin").st_size, 4);
+}
+
+static void differing_link_is_not_overwritten(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_error err = {0};
+    char link[FILE_PATH_MAX];
+    make_dir(c.restored, "");
+    join(link, c.restored, "link");
+    assert_int_equal(symlink("elsewhere", link), 0);
+    assert_int_equal(restore_with(NULL, &c, false, false, &err), CKPT_ECONFIRM);
+    assert_non_null(strstr(err.message, "in/link"));
+    assert_int_equal(count_files(c.restored), 1);
+    MUST(restore_with(NULL, &c, true, false, ERR));
+    assert_same_tree(c.in, c.restored);
+}
+
+static void several_differing_files_are_counted(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_error err = {0};
+    make_dir(c.restored, "");
+    write_in(c.restored, "a.bin", "mine", 4);
+    write_in(c.restored, "b.bin", "mine", 4);
+    assert_int_equal(restore_with(NULL, &c, false, false, &err), CKPT_ECONFIRM);
+    assert_non_null(strstr(err.message, "2 files"));
+}
+
+static void overwriting_replaces_what_differs(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_restore_result result;
+    make_dir(c.restored, "");
+    write_in(c.restored, "b.bin", "mine", 4);
+    write_in(c.restored, "c.bin", "stays", 5);
+    MUST(restore_with(&result, &c, true, false, ERR));
+    assert_true(exists_in(c.restored, "c.bin"));
+    char extra[FILE_PATH_MAX];
+    join(extra, c.restored, "c.bin");
+    assert_int_equal(unlink(extra), 0);
+    assert_same_tree(c.in, c.restored);
+    assert_int_equal(result.files, 3);
+    assert_int_equal(result.bytes, 200100);
+    assert_int_equal(result.unchanged_files, 0);
+}
+
+static void unchanged_files_are_left_alone(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_restore_result result;
+    MUST(restore_with(&result, &c, false, false, ERR));
+    assert_int_equal(result.unchanged_files, 0);
+    const struct stat a = stat_in(c.restored, "a.bin"), link = stat_in(c.restored, "link");
+    char b[FILE_PATH_MAX];
+    join(b, c.restored, "b.bin");
+    assert_int_equal(unlink(b), 0);
+    MUST(restore_with(&result, &c, false, false, ERR));
+    assert_int_equal(result.unchanged_files, 2);
+    assert_int_equal(result.files, 3);
+    assert_true(stat_in(c.restored, "a.bin").st_ino == a.st_ino);
+    assert_true(stat_in(c.restored, "a.bin").st_mtim.tv_nsec == a.st_mtim.tv_nsec);
+    assert_true(stat_in(c.restored, "link").st_ino == link.st_ino);
+    assert_same_tree(c.in, c.restored);
+}
+
+static void dry_run_writes_nothing_and_still_refuses(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_restore_result result;
+    MUST(restore_with(&result, &c, false, true, ERR));
+    assert_int_equal(result.files, 3);
+    assert_false(exists(c.out));
+    make_dir(c.restored, "");
+    write_in(c.restored, "b.bin", "mine", 4);
+    assert_int_equal(restore_with(&result, &c, false, true, NULL), CKPT_ECONFIRM);
+    MUST(restore_with(&result, &c, true, true, ERR));
+    assert_int_equal(stat_in(c.restored, "b.bin").st_size, 4);
+}
+
+static void folder_in_the_place_of_a_file_is_refused(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_error err = {0};
+    make_dir(c.restored, "b.bin");
+    assert_int_equal(restore_with(NULL, &c, true, false, &err), CKPT_EUSAGE);
+    assert_non_null(strstr(err.message, "b.bin"));
+    assert_int_equal(count_files(c.restored), 1);
+}
+
+static void file_in_the_place_of_a_folder_is_refused(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_error err = {0};
+    make_dir(c.restored, "");
+    write_in(c.restored, "sub", "file", 4);
+    assert_int_equal(restore_with(NULL, &c, true, false, &err), CKPT_EUSAGE);
+    assert_non_null(strstr(err.message, "sub"));
+    assert_int_equal(count_files(c.restored), 1);
+}
+
+/* What stands there as a link to a file elsewhere is replaced, never written through. */
+static void link_in_the_place_of_a_file_is_not_written_through(void **state)
+{
+    const restore_case c = saved_folder(state);
+    char link[FILE_PATH_MAX], precious[FILE_PATH_MAX];
+    make_dir(c.restored, "");
+    write_in(c.f->root, "precious", "keep me", 7);
+    join(precious, c.f->root, "precious");
+    join(link, c.restored, "b.bin");
+    assert_int_equal(symlink(precious, link), 0);
+    assert_int_equal(restore_with(NULL, &c, false, false, NULL), CKPT_ECONFIRM);
+    MUST(restore_with(NULL, &c, true, false, ERR));
+    assert_same_tree(c.in, c.restored);
+    assert_int_equal(stat_in(c.f->root, "precious").st_size, 7);
+}
+
+static void without_a_folder_files_go_under_the_current_one(void **state)
+{
+    const restore_case c = saved_folder(state);
+    MUST(ckpt_restore_files(NULL, c.f->store, "latest", NULL, ERR));
+    char here[FILE_PATH_MAX];
+    join(here, c.f->root, "here/in");
+    assert_same_tree(c.in, here);
+}
+
+/* ---- Damage ---- */
+
+static void damage_newest(fixture *f)
+{
+    char path[FILE_PATH_MAX];
+    own_pack_file(path, f, "latest");
+    flip_bit(path, 1000);
+    fixture_reopen(f);
+}
+
+static void damaged_pack_names_the_file_and_leaves_none(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    ckpt_error err = {0};
+    save_noise(id, f, 1);
+    damage_newest(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, id, &options, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, "noise.bin"));
+    assert_int_equal(count_files(out), 0);
+}
+
+static void damage_keeps_the_file_that_was_there(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    save_noise(id, f, 1);
+    damage_newest(f);
+    join(out, f->root, "out");
+    make_dir(out, "");
+    write_in(out, "noise.bin", "mine", 4);
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out, .overwrite = true};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, id, &options, NULL), CKPT_EDATA);
+    assert_int_equal(count_files(out), 1);
+    assert_int_equal(stat_in(out, "noise.bin").st_size, 4);
+}
+
+static void latest_falls_back_to_the_newest_good_one_with_a_note(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    ckpt_restore_result result;
+    save_noise(good, f, 1);
+    join(out, f->root, "expected");
+    restore_to(f, good, out);
+    save_noise(damaged, f, 2);
+    damage_newest(f);
+    save_noise(damaged, f, 3);
+    damage_newest(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
+    assert_true(result.fell_back);
+    assert_string_equal(result.id, good);
+    assert_non_null(strstr(f->note, "damaged"));
+    char expected[FILE_PATH_MAX];
+    join(expected, f->root, "expected");
+    assert_same_tree(expected, out);
+}
+
+static void missing_pack_of_the_newest_falls_back(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    ckpt_restore_result result;
+    save_noise(good, f, 1);
+    save_noise(damaged, f, 2);
+    own_pack_file(path, f, "latest");
+    assert_int_equal(unlink(path), 0);
+    fixture_reopen(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
+    assert_string_equal(result.id, good);
+    assert_int_equal(ckpt_restore_files(&result, f->store, damaged, &options, NULL), CKPT_EDATA);
+}
+
+static void damaged_snapshot_of_the_newest_falls_back(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    ckpt_restore_result result;
+    save_noise(good, f, 1);
+    save_noise(damaged, f, 2);
+    snapshot_file(path, f, "latest");
+    flip_bit(path, 40);
+    fixture_reopen(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
+    assert_true(result.fell_back);
+    assert_string_equal(result.id, good);
+}
+
+static void other_names_do_not_fall_back(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    save_noise(good, f, 1);
+    save_noise(damaged, f, 2);
+    MUST(ckpt_tag_set(f->store, "tagged", damaged, false, ERR));
+    damage_newest(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, damaged, &options, NULL), CKPT_EDATA);
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "tagged", &options, NULL), CKPT_EDATA);
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest~0", &options, NULL), CKPT_EDATA);
+    MUST(ckpt_restore_files(NULL, f->store, "latest~1", &options, ERR));
+}
+
+static void all_damaged_is_an_error_that_names_the_newest(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    ckpt_error err = {0};
+    save_noise(id, f, 1);
+    damage_newest(f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest", &options, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, "noise.bin"));
+    assert_int_equal(count_files(out), 0);
+}
+
+/* ---- Interruption ---- */
+
+static int stop_now(void *payload, uint64_t done, uint64_t total)
+{
+    (void)payload;
+    return done > 100000 && done <= total;
+}
+
+static void restore_stopped_by_the_callback_leaves_no_half_file(void **state)
+{
+    const restore_case c = saved_folder(state);
+    c.f->store->progress = stop_now;
+    assert_int_equal(restore_with(NULL, &c, false, false, NULL), CKPT_EINTERRUPTED);
+    c.f->store->progress = NULL;
+    assert_false(exists_in(c.restored, "b.bin"));
+    assert_int_equal(count_files(c.restored), 1); /* the folder sub */
+    MUST(restore_with(NULL, &c, false, false, ERR));
+    assert_same_tree(c.in, c.restored);
+}
+
+static void unknown_names_are_not_found(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest", NULL, NULL), CKPT_ENOTFOUND);
+    save_step(id, f, 1, 1);
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "step:2", NULL, NULL), CKPT_ENOTFOUND);
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "none", NULL, NULL), CKPT_ENOTFOUND);
+    assert_int_equal(count_files("."), 0);
+}
+
+/* ---- Hostile stores ---- */
+
+static void replace_all(unsigned char *bytes, size_t size, const char *from, const char *to)
+{
+    const size_t n = strlen(from);
+    size_t found = 0;
+    assert_int_equal(strlen(to), n);
+    for (size_t i = 0; i + n <= size; i++)
+        if (memcmp(bytes + i, from, n) == 0) {
+            memcpy(bytes + i, to, n);
+            found++;
+        }
+    assert_true(found > 0);
+}
+
+/* SHA-256 of the records of files as docs/format.md describes them, for one regular file. */
+static void tree_of_one_file(sha256 *out, const pack_file *file, const char *path)
+{
+    char record[512], hex[SHA256_HEX_SIZE];
+    sha256_hex(hex, &file->hash);
+    const int n = snprintf(record, sizeof record, "F %o %llu %s %c%s%c", (unsigned)file->mode,
+                           (unsigned long long)file->size, hex, 0, path, 0);
+    assert_true(n > 0 && (size_t)n < sizeof record);
+    sha256_of(out, record, (size_t)n);
+}
+
+/* Writes a pack whose index is that of `from` with other bytes in it, everything else in order. */
+static void pack_rewrite(sha256 *name, fixture *f, const char *from, const char *was, const char *is)
+{
+    file_bytes file = file_load(from);
+    unsigned char *const footer = (unsigned char *)file.data + file.size - PACK_FOOTER_SIZE;
+    const uint64_t offset = load_u64(footer), coded_size = load_u64(footer + 8), size = load_u64(footer + 16);
+    unsigned char *const index = malloc(size), *const coded = malloc(ZSTD_compressBound(size));
+    assert_int_equal(ZSTD_decompress(index, size, file.data + offset, coded_size), size);
+    replace_all(index, size, was, is);
+    const size_t new_size = ZSTD_compress(coded, ZSTD_compressBound(size), index, size, 3);
+    assert_false(ZSTD_isError(new_size));
+
+    const size_t total = offset + new_size + PACK_FOOTER_SIZE;
+    unsigned char *const out = malloc(total);
+    memcpy(out, file.data, offset);
+    memcpy(out + offset, coded, new_size);
+    memcpy(out + offset + new_size, footer, PACK_FOOTER_SIZE);
+    unsigned char *const end = out + offset + new_size;
+    store_u64(end + 8, new_size);
+    store_u64(end + 24, xxh64_of(coded, new_size));
+    store_u64(end + 32, total);
+    sha256_of(name, out, total);
+    char path[FILE_PATH_MAX];
+    MUST(pack_path(path, f->store->packs_dir, name, ERR));
+    write_bytes(path, out, total);
+    free(out);
+    free(coded);
+    free(index);
+    free(file.data);
+}
+
+/* A checkpoint whose only file is named `path` instead of `file.bin`, with a snapshot that fits. */
+static void hostile_checkpoint(fixture *f, const char *path)
+{
+    char own[FILE_PATH_MAX], snap_path[FILE_PATH_MAX];
+    pack *p;
+    sha256 name;
+    snapshot s;
+    snapshot_name found;
+    assert_int_equal(strlen(path), strlen("file.bin"));
+    save_bytes(f, "file.bin", "hostile bytes", 13);
+    own_pack(&name, f, "latest");
+    own_pack_file(own, f, "latest");
+    MUST(name_resolve(&found, f->store, "latest", ERR));
+    MUST(snapshot_read(&s, f->store->snapshots_dir, &found, ERR));
+    MUST(pack_set_get(&p, f->store->packs, &name, ERR));
+    assert_int_equal(p->index.file_count, 1);
+    const pack_file file = p->index.files[0];
+    sha256 same;
+    tree_of_one_file(&same, &file, "file.bin");
+    assert_memory_equal(&same, &s.tree, sizeof same); /* so this is how a tree is made */
+
+    pack_rewrite(&s.pack, f, own, "file.bin", path);
+    tree_of_one_file(&s.tree, &file, path);
+    s.sequence++;
+    char *text;
+    size_t size;
+    MUST(snapshot_encode(&text, &size, &s, ERR));
+    const snapshot_name newer = {s.sequence, s.id};
+    MUST(snapshot_path(snap_path, f->store->snapshots_dir, &newer, ERR));
+    write_bytes(snap_path, text, size);
+    free(text);
+    snapshot_clear(&s);
+    fixture_reopen(f);
+}
+
+static void paths_that_lead_out_of_the_folder_are_refused(void **state)
+{
+    fixture *const f = *state;
+    static const char *const PATHS[] = {"../x.bin", "/tmp/xbn", "a/../../", "a/../x.b",
+                                        "./ab.bin", "a//b.bin", "ab.bin/.", "........"};
+    char out[FILE_PATH_MAX];
+    join(out, f->root, "out");
+    make_dir(out, "");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out, .overwrite = true};
+    for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++) {
+        ckpt_error err = {0};
+        hostile_checkpoint(f, PATHS[i]);
+        const bool good = i + 1 == sizeof PATHS / sizeof *PATHS; /* the last one is an odd but honest name */
+        const int rc = ckpt_restore_files(NULL, f->store, "latest~0", &options, &err);
+        if (rc != (good ? 0 : CKPT_EDATA))
+            fail_msg("%s: %d %s", PATHS[i], rc, err.message);
+        assert_int_equal(count_files(out), good ? 1 : 0);
+        assert_false(exists_in(f->root, "x.bin"));
+    }
+}
+
+/* A link that a checkpoint makes must not carry later files of it elsewhere, nor one that stands there already. */
+static void files_below_a_link_of_the_checkpoint_are_refused(void **state)
+{
+    fixture *const f = *state;
+    char in[FILE_PATH_MAX], path[FILE_PATH_MAX], out[FILE_PATH_MAX];
+    join(in, f->root, "in");
+    make_dir(in, "");
+    join(path, in, "aa");
+    assert_int_equal(symlink("/tmp", path), 0);
+    make_dir(in, "bb");
+    write_in(in, "bb/cc", "below", 5);
+    save_path(f, in);
+
+    char own[FILE_PATH_MAX], snap_path[FILE_PATH_MAX];
+    snapshot s;
+    snapshot_name found;
+    own_pack_file(own, f, "latest");
+    MUST(name_resolve(&found, f->store, "latest", ERR));
+    MUST(snapshot_read(&s, f->store->snapshots_dir, &found, ERR));
+    pack_rewrite(&s.pack, f, own, "in/bb/cc", "in/aa/cc");
+    s.sequence++;
+    char *text;
+    size_t size;
+    MUST(snapshot_encode(&text, &size, &s, ERR));
+    const snapshot_name newer = {s.sequence, s.id};
+    MUST(snapshot_path(snap_path, f->store->snapshots_dir, &newer, ERR));
+    write_bytes(snap_path, text, size);
+    free(text);
+    snapshot_clear(&s);
+    fixture_reopen(f);
+
+    join(out, f->root, "out");
+    ckpt_error err = {0};
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest~0", &options, &err), CKPT_EDATA);
+    assert_false(exists(out));
+    assert_false(exists("/tmp/cc"));
+}
+
+#define RESTORE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_setup, tree_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RESTORE_TEST(differing_file_is_not_overwritten_and_nothing_is_written),
+        RESTORE_TEST(differing_link_is_not_overwritten),
+        RESTORE_TEST(several_differing_files_are_counted),
+        RESTORE_TEST(overwriting_replaces_what_differs),
+        RESTORE_TEST(unchanged_files_are_left_alone),
+        RESTORE_TEST(dry_run_writes_nothing_and_still_refuses),
+        RESTORE_TEST(folder_in_the_place_of_a_file_is_refused),
+        RESTORE_TEST(file_in_the_place_of_a_folder_is_refused),
+        RESTORE_TEST(link_in_the_place_of_a_file_is_not_written_through),
+        RESTORE_TEST(without_a_folder_files_go_under_the_current_one),
+        RESTORE_TEST(damaged_pack_names_the_file_and_leaves_none),
+        RESTORE_TEST(damage_keeps_the_file_that_was_there),
+        RESTORE_TEST(latest_falls_back_to_the_newest_good_one_with_a_note),
+        RESTORE_TEST(missing_pack_of_the_newest_falls_back),
+        RESTORE_TEST(damaged_snapshot_of_the_newest_falls_back),
+        RESTORE_TEST(other_names_do_not_fall_back),
+        RESTORE_TEST(all_damaged_is_an_error_that_names_the_newest),
+        RESTORE_TEST(restore_stopped_by_the_callback_leaves_no_half_file),
+        RESTORE_TEST(unknown_names_are_not_found),
+        RESTORE_TEST(paths_that_lead_out_of_the_folder_are_refused),
+        RESTORE_TEST(files_below_a_link_of_the_checkpoint_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
