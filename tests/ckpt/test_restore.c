@@ -499,6 +499,7 @@ static void files_below_a_link_of_the_checkpoint_are_refused(void **state)
     ckpt_error err = {0};
     const ckpt_restore_options options = {.size = sizeof options, .dir = out};
     assert_int_equal(ckpt_restore_files(NULL, f->store, "latest~0", &options, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, "in/aa/cc lies below"));
     assert_false(exists(out));
     assert_false(exists("/tmp/cc"));
 }
