@@ -73,6 +73,7 @@ done
 
 PATH=$check/usr/bin:$PATH
 [ "$(command -v ckpt)" = "$check/usr/bin/ckpt" ] || broken "the shell finds another ckpt"
+unset CKPT_STORE
 cd "$tmp"
 ckpt -q init
 ckpt -q save "$root/tests/golden/trajectory-tiny/checkpoint_epoch_1.pt"
