@@ -260,11 +260,16 @@ def ignorable(hit):
     return call in IGNORABLE_CALLS or path.startswith(IGNORABLE_FOLDERS)
 
 
+def program(ckpt, shim):
+    """The shim also runs beside the checks, where it only saves the waiting for the disk."""
+    return Program(ckpt, {"LD_PRELOAD": shim, "CKPT_SHIM_NO_SYNC": "1"})
+
+
 class Sweep:
     """Runs in a process of its own, in folders of its own."""
 
-    def __init__(self, ckpt, shim, template, plan, folder):
-        self.ckpt, self.shim, self.template, self.plan = ckpt, shim, template, plan
+    def __init__(self, ckpt, template, plan, folder):
+        self.ckpt, self.template, self.plan = ckpt, template, plan
         self.root, self.scratch, self.hit = folder / "trial", folder / "scratch", folder / "hit"
         self.folder = folder
 
@@ -275,7 +280,7 @@ class Sweep:
         self.hit.unlink(missing_ok=True)
         self.scratch.mkdir(parents=True)
         shutil.copytree(self.template, self.root, symlinks=True)
-        env = {"LD_PRELOAD": self.shim, "CKPT_SHIM_ROOT": str(self.root), "CKPT_SHIM_MODE": mode,
+        env = {"CKPT_SHIM_ROOT": str(self.root), "CKPT_SHIM_MODE": mode,
                "CKPT_SHIM_AT": str(at), "CKPT_SHIM_HIT": str(self.hit), "CKPT_SHIM_SCRATCH": str(self.scratch)}
         done = self.ckpt.run(self.root, *self.plan.words, env=env, program=self.plan.program or None)
         hit = self.hit.read_text().split("\n")[0] if self.hit.exists() else None
@@ -316,7 +321,7 @@ class Sweep:
 def task_run(task):
     ckpt_path, shim, template, plan, mode, first, step, folder = task
     folder = Path(folder) / f"worker-{os.getpid()}"
-    sweep = Sweep(Program(ckpt_path), shim, template, plan, folder)
+    sweep = Sweep(program(ckpt_path, shim), template, plan, folder)
     results = []
     for at in range(first, CALLS_MAX, step):
         if (result := sweep.run(mode, at)) is None:
@@ -330,7 +335,7 @@ def task_run(task):
 
 def tasks_of(args, folder):
     """Every call, in halves so that two processes share them evenly, or a sample."""
-    ckpt = Program(args.ckpt)
+    ckpt = program(args.ckpt, args.shim)
     makers = list(OPERATIONS)
     if args.background:
         makers.append(lambda ckpt, root: op_background(ckpt, root, args.background))

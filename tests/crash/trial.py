@@ -40,12 +40,14 @@ class Done:
 class Program:
     """The ckpt to test, run in one folder."""
 
-    def __init__(self, path):
+    def __init__(self, path, always=None):
         self.path = os.path.abspath(path)
+        self.always = always or {}  # environment of every run
 
     def environment(self, extra=None):
         env = {key: value for key, value in os.environ.items() if not key.startswith("CKPT_")}
         env.update(CKPT_THREADS="2", LC_ALL="C.UTF-8", TZ="UTC")
+        env.update(self.always)
         env.update(extra or {})
         return env
 
