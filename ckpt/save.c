@@ -148,6 +148,7 @@ int saver_roll(saver *s, ckpt_error *err)
             s->pieces[i].pack = number;
             s->pieces[i].hash = (hash128){0};
         }
+    save_remember_roll(s, number);
     s->open_extent = s->tables.extent_count;
     s->open_file = s->tables.file_count;
 out:

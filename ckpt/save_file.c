@@ -101,7 +101,7 @@ static int tables_add_extents(saver *s, ckpt_error *err)
         FAIL_IF(!p->placed, err, CKPT_EBUG, "%s: a piece was not stored", s->path);
         const pack_extent row = {p->size, p->frame_offset, p->pack, p->frame, p->hash};
         TRY(pack_index_add_extent(&at, &s->tables, &row, err));
-        TRY(save_remember(s, at, err));
+        save_remember_extent(s, at);
     }
 out:
     return rc;

@@ -162,6 +162,8 @@ static int group_code(saver *s, const group *g, const unsigned char *bytes, ckpt
     memcpy(slot, bytes, size);
     TRY(frame_coder_submit(s->coder, err));
     group_place(g, 0, frame, true);
+    for (size_t i = 0; i < g->count; i++)
+        TRY(save_remember(s, g->members[i].piece, err));
 out:
     return rc;
 }
@@ -262,6 +264,7 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     p->frame = frame;
     p->frame_offset = 0;
     p->placed = true;
+    TRY(save_remember(s, p, err));
 out:
     return rc;
 }

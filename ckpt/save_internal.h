@@ -45,11 +45,12 @@ typedef struct plan_memory {
 } plan_memory;
 #define SAVE_PLANS_MAX 32
 
-/* Pieces placed in this save, by hash. */
+/* Pieces stored by this save, by hash. */
 typedef struct placed_row {
     hash128 hash;
-    uint64_t size;
-    uint32_t extent; /* in tables */
+    uint64_t size, frame_offset;
+    uint32_t pack, frame; /* as in piece */
+    uint32_t extent;      /* its row in the tables; PACK_NONE until its file is complete */
     bool used;
 } placed_row;
 
@@ -132,8 +133,12 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
 int save_share(bool *shared, saver *s, piece *p, const unsigned char *data, bool may_roll, ckpt_error *err);
 /* Has a whole file of these bytes been stored by this save? The open pack cannot be read yet, so SHA-256 decides. */
 bool save_share_twin(saver *s, piece *p, const unsigned char *data);
-/* Remembers a placed piece of this save (tables row `extent`). */
-int save_remember(saver *s, uint32_t extent, ckpt_error *err);
+/* Remembers a piece just stored in the open pack, so that equal ones can share it. */
+int save_remember(saver *s, const piece *p, ckpt_error *err);
+/* Its row in the tables is known now. */
+void save_remember_extent(saver *s, uint32_t extent);
+/* The open pack was closed and is `number` from now on. */
+void save_remember_roll(saver *s, uint32_t number);
 /* Takes a pack, and all that it refers to, for use as a reference. CKPT_ENOTFOUND: a prune was quicker, go on without.
  */
 int save_take_pack(saver *s, const pack *p, ckpt_error *err);

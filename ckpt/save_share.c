@@ -100,23 +100,37 @@ static int placed_grow(saver *s, ckpt_error *err)
     return 0;
 }
 
-int save_remember(saver *s, uint32_t extent_row, ckpt_error *err)
+int save_remember(saver *s, const piece *p, ckpt_error *err)
 {
-    const pack_extent *const e = &s->tables.extents[extent_row];
-
-    if (e->size < LOOKUP_BYTES_MIN || (e->hash.low == 0 && e->hash.high == 0))
+    if (p->size < LOOKUP_BYTES_MIN || (p->hash.low == 0 && p->hash.high == 0))
         return 0;
     if (s->placed_count * 2 >= s->placed_rows) {
         const int rc = placed_grow(s, err);
         if (rc)
             return rc;
     }
-    placed_row *const row = placed_find(s, e->hash, e->size);
+    placed_row *const row = placed_find(s, p->hash, p->size);
     if (!row->used) {
-        *row = (placed_row){e->hash, e->size, extent_row, true};
+        *row = (placed_row){p->hash, p->size, p->frame_offset, p->pack, p->frame, PACK_NONE, true};
         s->placed_count++;
     }
     return 0;
+}
+
+void save_remember_extent(saver *s, uint32_t extent_row)
+{
+    const pack_extent *const e = &s->tables.extents[extent_row];
+    placed_row *const row = placed_find(s, e->hash, e->size);
+
+    if (row && row->used && row->frame == e->frame && row->frame_offset == e->frame_offset)
+        row->extent = extent_row;
+}
+
+void save_remember_roll(saver *s, uint32_t number)
+{
+    for (size_t i = 0; i < s->placed_rows; i++)
+        if (s->placed[i].used && s->placed[i].pack == 0)
+            s->placed[i].pack = number;
 }
 
 static int place_if_equal(bool *shared, saver *s, piece *p, const unsigned char *data, frame_at at,
@@ -157,16 +171,15 @@ static int share_placed(bool *shared, saver *s, piece *p, const unsigned char *d
 
     if (!row || !row->used)
         goto out;
-    if (s->tables.extents[row->extent].pack == 0) {
+    if (row->pack == 0) {
         if (!may_roll || s->rolls >= SAVE_ROLLS_MAX)
             goto out;
         TRY(saver_roll(s, err));
     }
-    const pack_extent e = s->tables.extents[row->extent];
-    if (pack_set_get(&at.pack, s->store->packs, &s->tables.packs[e.pack - 1], NULL))
+    if (pack_set_get(&at.pack, s->store->packs, &s->tables.packs[row->pack - 1], NULL))
         goto out;
-    at.frame = e.frame;
-    TRY(place_if_equal(shared, s, p, data, at, e.frame_offset, err));
+    at.frame = row->frame;
+    TRY(place_if_equal(shared, s, p, data, at, row->frame_offset, err));
 out:
     return rc;
 }
@@ -215,7 +228,7 @@ bool save_share_twin(saver *s, piece *p, const unsigned char *data)
     const placed_row *const row = placed_find(s, p->hash, p->size);
     sha256 hash;
 
-    if (!row || !row->used)
+    if (!row || !row->used || row->extent == PACK_NONE)
         return false;
     const pack_file *const twin = file_of_extent(&s->tables, row->extent);
     if (!twin || twin->size != p->size)
