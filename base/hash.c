@@ -1,67 +1,49 @@
 /* Hashes: thin wrappers, so that one header says what ckpt uses and the libraries behind it can change. */
-#define OPENSSL_SUPPRESS_DEPRECATED /* for SHA256_Init and its kin, see sha256_of */
+#define OPENSSL_SUPPRESS_DEPRECATED /* for SHA256_Init and its kin, see sha256_stream */
 #include "hash.h"
 
 #include "fail.h"
 
-#include <assert.h>
 #include <libdeflate.h>
-#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+/* OpenSSL's older interface keeps its state where the caller says, while EVP allocates with every restart: a hash that
+ * names things has no way to say that there was no memory. The code below both is the same. */
 struct sha256_stream {
-    EVP_MD_CTX *evp;
+    SHA256_CTX context;
 };
-
-/* After the first EVP_DigestInit_ex, which fetches and allocates, the calls of EVP on SHA-256 have nothing left that
- * could fail. */
-static void evp_must(int ok)
-{
-    assert(ok == 1);
-    (void)ok;
-}
 
 sha256_stream *sha256_new(void)
 {
-    sha256_stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->evp = EVP_MD_CTX_new();
-    if (!s->evp || EVP_DigestInit_ex(s->evp, EVP_sha256(), NULL) != 1) {
-        sha256_free(s);
-        return NULL;
-    }
+    sha256_stream *s = malloc(sizeof *s);
+    if (s)
+        SHA256_Init(&s->context);
     return s;
 }
 
 void sha256_restart(sha256_stream *s)
 {
-    evp_must(EVP_DigestInit_ex(s->evp, NULL, NULL)); /* NULL: the digest that it has */
+    SHA256_Init(&s->context);
 }
 
 void sha256_update(sha256_stream *s, const void *data, size_t size)
 {
-    evp_must(EVP_DigestUpdate(s->evp, data, size));
+    SHA256_Update(&s->context, data, size);
 }
 
 void sha256_finish(sha256 *out, sha256_stream *s)
 {
-    evp_must(EVP_DigestFinal_ex(s->evp, out->bytes, NULL));
+    SHA256_Final(out->bytes, &s->context);
 }
 
 void sha256_free(sha256_stream *s)
 {
-    if (!s)
-        return;
-    EVP_MD_CTX_free(s->evp);
     free(s);
 }
 
-/* The older interface keeps its state on the stack, so unlike EVP it cannot run out of memory, and a hash that names
- * things has no way to say "no result". The code below it is the same. */
 void sha256_of(sha256 *out, const void *data, size_t size)
 {
     SHA256_CTX context;

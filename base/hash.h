@@ -17,7 +17,7 @@ typedef struct hash128 {
     uint64_t low, high;
 } hash128;
 
-/* Streaming SHA-256 (OpenSSL EVP, which uses the CPU's SHA instructions). */
+/* Streaming SHA-256 (OpenSSL, which uses the CPU's SHA instructions). */
 typedef struct sha256_stream sha256_stream;
 sha256_stream *sha256_new(void); /* NULL: out of memory */
 void sha256_restart(sha256_stream *s);

@@ -4,6 +4,7 @@
 #include "fail.h"
 #include "text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -326,9 +327,11 @@ int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
     *s = (snapshot){0};
     FAIL_IF(size > SNAPSHOT_BYTES_MAX, err, CKPT_EDATA, "snapshot of %zu bytes; at most %d are legal", size,
             SNAPSHOT_BYTES_MAX);
+    errno = 0;
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    /* Where jansson finds fault with the text it says which; without a code it was the memory. */
-    if (!root && (json_error_code(&why) == json_error_out_of_memory || json_error_code(&why) == json_error_unknown)) {
+    /* jansson has no code for most failed allocations, and takes some for a fault in the text; malloc tells. */
+    if (!root && (errno == ENOMEM || json_error_code(&why) == json_error_out_of_memory ||
+                  json_error_code(&why) == json_error_unknown)) {
         rc = error_memory(err);
         goto out;
     }

@@ -56,17 +56,25 @@ static void golden_files_saved_under_changing_names_come_back(void **state)
     free(log);
 }
 
-static void golden_files_saved_as_one_folder_come_back(void **state)
+static void golden_folders_saved_at_once_come_back(void **state)
 {
     fixture *const f = *state;
-    char out[FILE_PATH_MAX], restored[FILE_PATH_MAX];
-    const ckpt_save_result saved = save_path(f, GOLDEN_DIR);
-    assert_true(saved.files > 80);
+    char dirs[GOLDEN_FOLDER_COUNT][FILE_PATH_MAX], out[FILE_PATH_MAX], restored[FILE_PATH_MAX];
+    const char *paths[GOLDEN_FOLDER_COUNT];
+    ckpt_save_result saved;
+    for (size_t i = 0; i < GOLDEN_FOLDER_COUNT; i++) {
+        join(dirs[i], GOLDEN_DIR, GOLDEN_FOLDERS[i]);
+        paths[i] = dirs[i];
+    }
+    MUST(ckpt_save_files(&saved, f->store, paths, GOLDEN_FOLDER_COUNT, NULL, ERR));
+    assert_true(saved.files >= 50);
     fixture_reopen(f);
     join(out, f->root, "out");
     restore_to(f, saved.id, out);
-    join(restored, out, path_base(GOLDEN_DIR));
-    assert_same_tree(GOLDEN_DIR, restored);
+    for (size_t i = 0; i < GOLDEN_FOLDER_COUNT; i++) {
+        join(restored, out, GOLDEN_FOLDERS[i]);
+        assert_same_tree(dirs[i], restored);
+    }
 }
 
 static void samples_saved_under_changing_names_come_back(void **state)
@@ -620,7 +628,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SAVE_TEST(golden_files_saved_under_changing_names_come_back),
-        SAVE_TEST(golden_files_saved_as_one_folder_come_back),
+        SAVE_TEST(golden_folders_saved_at_once_come_back),
         SAVE_TEST(samples_saved_under_changing_names_come_back),
         SAVE_TEST(files_of_all_sizes_come_back),
         SAVE_TEST(same_sizes_saved_one_after_the_other_come_back),
