@@ -2,7 +2,8 @@
 
 three_epochs
 title "See what changed"
-say "Between the last two epochs, file by file and by part of the network:"
+say "Between the last two epochs, the state by its parts and the published weights" \
+    "by layer:"
 show ckpt diff --depth 1 latest~1 latest
 
 say "Sides may be plain files too, also of different formats. Do the state of the" \
