@@ -161,7 +161,6 @@ static int look_at_target(bool *differs, bool *unchanged, const restorer *r, con
         struct stat through;
         FAIL_IF(stat(path, &through) || !S_ISDIR(through.st_mode), err, CKPT_EUSAGE,
                 "%s should be a folder and is something else", path);
-        *unchanged = true;
         goto out;
     }
     FAIL_IF(S_ISDIR(st.st_mode), err, CKPT_EUSAGE, "%s should be a file and is a folder", path);
@@ -392,25 +391,31 @@ out:
     return rc;
 }
 
+/* Also of a folder that was there: a restore that was killed may have made it. */
+static int folder_mode(const char *path, unsigned mode, ckpt_error *err)
+{
+    struct stat st;
+    int failed;
+
+    do
+        failed = stat(path, &st) || ((st.st_mode & 0777) != mode && chmod(path, mode)) ? errno : 0;
+    while (failed == EINTR);
+    return failed ? error_errno(err, failed, "set the mode of %s", path) : 0;
+}
+
 /* Modes of folders come last, deepest first, so that a folder without write permission can be filled. */
 static int folders_finish(restorer *r, ckpt_error *err)
 {
-    int rc = 0, failed;
+    int rc = 0;
     char path[FILE_PATH_MAX];
 
     for (size_t i = r->content->file_count; i-- > 0;) {
         const content_file *const f = &r->content->files[i];
-        if (f->info.kind != CKPT_FOLDER || r->unchanged[i])
+        if (f->info.kind != CKPT_FOLDER)
             continue;
         TRY(target_path(path, r, f, err));
         TRY(dir_sync(path, NULL, err));
-        do
-            failed = chmod(path, f->info.mode & 0777) ? errno : 0;
-        while (failed == EINTR);
-        if (failed) {
-            rc = error_errno(err, failed, "set the mode of %s", path);
-            goto out;
-        }
+        TRY(folder_mode(path, f->info.mode & 0777, err));
     }
 out:
     return rc;

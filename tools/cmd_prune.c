@@ -146,7 +146,7 @@ const command CMD_PRUNE = {
                 "ckpt prune\tafter each save, as a training script may do\n"
                 "ckpt prune --keep 'last 1, tagged' --yes\twhen the disk must be free now\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 3, 4, 8, 9, 10),
+    .exits = EXITS(0, 2, 3, 4, 5, 8, 9, 10),
     .group = GROUP_CARE,
     .run = cmd_prune,
 };

@@ -134,7 +134,7 @@ const command CMD_RM = {
     .examples = "ckpt rm latest\tthe newest\n"
                 "ckpt rm step:100 step:200 --yes\ttwo, without being asked\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 4, 8, 9, 10),
+    .exits = EXITS(0, 2, 4, 5, 8, 9, 10),
     .words_min = 1,
     .words_max = WORDS_NO_MAX,
     .group = GROUP_CARE,

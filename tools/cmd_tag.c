@@ -182,7 +182,7 @@ const command CMD_TAG = {
                 "ckpt tag baseline best --yes\tlet the name move on\n"
                 "ckpt tag -d baseline\tremove the name, not the checkpoint\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 4, 5, 9, 10),
+    .exits = EXITS(0, 2, 4, 5, 8, 9, 10),
     .words_max = 2,
     .group = GROUP_CARE,
     .completes = COMPLETES_NAMES,
