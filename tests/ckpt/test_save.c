@@ -3,6 +3,8 @@
 
 #include "weights.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <zstd.h>
 
 #define KIB ((size_t)1 << 10)
@@ -599,6 +601,39 @@ static void changed_file_does_not_hurt_the_others_of_its_save(void **state)
     assert_same_tree(in, restored);
 }
 
+/* Another process writes the file anew, in place, as fast as it can. Time stamps have ticks, so a mixture may pass for
+ * a file at rest; but what was coded, hashed and written is one reading of it. */
+static void file_that_another_process_rewrites_is_one_reading_or_refused(void **state)
+{
+    fixture *const f = *state;
+    char path[FILE_PATH_MAX], out[FILE_PATH_MAX];
+    const char *const paths[] = {path};
+    ckpt_error err = {0};
+    join(path, f->root, "changing.bin");
+    write_generation(path, 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        for (unsigned char generation = 1;; generation++)
+            write_generation(path, generation);
+    const int rc = ckpt_save_files(NULL, f->store, paths, 1, NULL, &err);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    if (rc == CKPT_ECHANGED) {
+        assert_string_not_equal(err.hint, "");
+        assert_int_equal(count_files(f->store->snapshots_dir), 0);
+        assert_nothing_left(f);
+    } else {
+        assert_int_equal(rc, 0);
+        join(out, f->root, "out");
+        restore_to(f, "latest", out); /* compares its SHA-256 */
+        join(path, out, "changing.bin");
+        struct stat st;
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_size, CHANGING_BYTES);
+    }
+}
+
 static void missing_file_is_not_found(void **state)
 {
     fixture *const f = *state;
@@ -647,6 +682,7 @@ int main(void)
         SAVE_TEST(file_that_is_cut_while_it_is_read_is_saved_as_it_is_then),
         SAVE_TEST(file_that_never_rests_is_refused_with_a_hint),
         SAVE_TEST(changed_file_does_not_hurt_the_others_of_its_save),
+        SAVE_TEST(file_that_another_process_rewrites_is_one_reading_or_refused),
         SAVE_TEST(missing_file_is_not_found),
         SAVE_TEST(file_names_from_memory_are_checked),
     };
