@@ -62,7 +62,7 @@ typedef struct file_tmp {
 } file_tmp;
 
 /* Creates "dir/<stem>.<pid>.<random>.tmp", exclusively, open for writing and reading, mode 0666 less umask. A long stem
- * is cut. */
+ * is cut. While it is open a lock on it (file_lock.h) shows that its writer lives. */
 int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err);
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err);
 /* Asks the kernel to begin writing what stands from offset `from` on (file_flush.c); does not wait, cannot fail. */

@@ -3,6 +3,7 @@
 #include "file.h"
 
 #include "fail.h"
+#include "file_lock.h"
 #include "random.h"
 #include "utf8.h"
 
@@ -54,6 +55,7 @@ int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *
             goto out;
         }
     }
+    (void)file_lock_take(tmp->fd); /* tells others that its writer lives, where locks can */
 out:
     if (rc)
         *tmp = (file_tmp){.fd = -1};

@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* F_OFD_SETLK */
 #include "lease.h"
 
 #include "fail.h"
 #include "file.h"
+#include "file_lock.h"
 #include "lease_record.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,51 +56,6 @@ static void sleep_poll(const lease_options *options)
     sleep_ms(ms < 1 ? 1 : ms > POLL_MS_MAX ? POLL_MS_MAX : ms);
 }
 
-/* ---- locks ---- */
-
-/* File systems of one machine, where an OFD lock reaches everyone who can see the file. On any other the counter
- * decides, which is right everywhere and only slower. Numbers from statfs(2) and linux/magic.h. */
-static bool filesystem_is_local(int fd)
-{
-    static const uint32_t LOCAL[] = {
-        0xEF53,     /* ext2, ext3, ext4 */
-        0x58465342, /* XFS */
-        0x9123683E, /* btrfs */
-        0x01021994, /* tmpfs */
-        0x858458F6, /* ramfs */
-        0x794C7630, /* overlayfs */
-        0x2FC12FC1, /* ZFS */
-        0xF2F52010, /* F2FS */
-        0xCA451A4E, /* bcachefs */
-    };
-    struct statfs fs;
-
-    if (fstatfs(fd, &fs))
-        return false;
-    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
-        if ((uint32_t)fs.f_type == LOCAL[i])
-            return true;
-    return false;
-}
-
-typedef enum lock_answer { LOCK_FREE, LOCK_HELD, LOCK_UNSUPPORTED } lock_answer;
-
-/* `command`: F_OFD_SETLK takes it, F_OFD_GETLK only asks (a descriptor for reading will do). */
-static lock_answer lock_call(int fd, int command)
-{
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int failed;
-
-    do
-        failed = fcntl(fd, command, &whole) ? errno : 0;
-    while (failed == EINTR);
-    if (failed == EAGAIN || failed == EACCES)
-        return LOCK_HELD;
-    if (failed)
-        return LOCK_UNSUPPORTED; /* EINVAL, ENOLCK, ENOTSUP, ENOSYS, ... */
-    return command == F_OFD_GETLK && whole.l_type != F_UNLCK ? LOCK_HELD : LOCK_FREE;
-}
-
 /* ---- looking at a lease of others ---- */
 
 /* Does a file on which nobody has a lock belong to nobody? Then its holder used a lock, or was stopped before it could
@@ -135,9 +89,9 @@ static int lease_look(lease_status *status, bool *sure, lease_record *record, co
         goto out;
     }
     TRY(lease_record_read(record, fd, path, err));
-    const lock_answer lock = use_locks && filesystem_is_local(fd) ? lock_call(fd, F_OFD_GETLK) : LOCK_UNSUPPORTED;
-    *status = lock == LOCK_FREE && record_needs_lock(record) ? LEASE_STALE : LEASE_HELD;
-    *sure = lock == LOCK_HELD || *status == LEASE_STALE;
+    const file_lock_answer lock = use_locks ? file_lock_look(fd) : FILE_LOCK_UNSUPPORTED;
+    *status = lock == FILE_LOCK_FREE && record_needs_lock(record) ? LEASE_STALE : LEASE_HELD;
+    *sure = lock == FILE_LOCK_HELD || *status == LEASE_STALE;
 out:
     file_close(&fd);
     return rc;
@@ -348,10 +302,10 @@ static int lease_try(bool *taken, lease *l, contest *c, const lease_options *opt
     if (!created)
         TRY(lease_record_read(&c->holder, l->fd, l->path, err));
 
-    const bool use_locks = !options->force_counter && filesystem_is_local(l->fd);
-    const lock_answer lock = use_locks ? lock_call(l->fd, F_OFD_SETLK) : LOCK_UNSUPPORTED;
-    l->record.by_lock = lock == LOCK_FREE;
-    if (lock == LOCK_HELD) {
+    /* On any but a local file system the counter decides, which is right everywhere and only slower. */
+    const file_lock_answer lock = options->force_counter ? FILE_LOCK_UNSUPPORTED : file_lock_take(l->fd);
+    l->record.by_lock = lock == FILE_LOCK_FREE;
+    if (lock == FILE_LOCK_HELD) {
         c->alive = true;
         goto out;
     }

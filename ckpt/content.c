@@ -134,6 +134,15 @@ bool content_was_removed(const ckpt_store *store, const snapshot_name *name)
     return snapshot_path(path, store->snapshots_dir, name, NULL) == 0 && stat(path, &st) && errno == ENOENT;
 }
 
+static bool counts_agree(const snapshot *snap, const pack_index *index)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < index->file_count; i++)
+        bytes += index->files[i].size;
+    return snap->files == index->file_count && snap->raw_bytes == bytes;
+}
+
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err)
 {
     int rc = 0;
@@ -147,6 +156,7 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     TRY(pack_index_tree(&tree, &p->index, err));
     FAIL_IF(sha256_compare(&tree, &snap.tree) != 0, err, CKPT_EDATA,
             "the files in the pack are not those of the snapshot");
+    FAIL_IF(!counts_agree(&snap, &p->index), err, CKPT_EDATA, "snapshot and pack disagree on files or bytes");
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
     TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));

@@ -206,7 +206,7 @@ static int add_tensor(differ *d, size_t i, size_t j, ckpt_error *err)
     int rc = 0;
     ckpt_diff_tensor *const t = &d->out->tensors[d->out->tensor_count];
 
-    *t = (ckpt_diff_tensor){.cosine = NAN};
+    *t = (ckpt_diff_tensor){.cosine = (double)NAN};
     TRY(tensor_name(&t->name, d, i != SIZE_MAX ? d->a : d->b, i != SIZE_MAX ? i : j, err));
     d->out->tensor_count++;
     if (i != SIZE_MAX)

@@ -212,7 +212,8 @@ static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, c
 
     sha256_hex(result->id, &snap.id);
     result->sequence = sequence;
-    result->files = snap.files;
+    for (uint32_t i = 0; i < s->tables.file_count; i++)
+        result->files += s->tables.files[i].kind == CKPT_FILE;
     result->tensors = s->tensor_count;
     result->raw_bytes = raw_bytes;
     result->coded_bytes = s->coded_bytes;

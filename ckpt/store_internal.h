@@ -104,7 +104,8 @@ void prune_guard_close(prune_guard *guard);
 /* list.c: what callers see of a snapshot, whose strings it borrows; without tags. */
 void info_fill(ckpt_info *out, const snapshot *s);
 
-/* sweep.c: removes temporary files of processes of this machine that are gone, when they are at least `age_s` old. With
+/* sweep.c: removes temporary files that no process holds any more. Where locks cannot tell, those of processes of this
+ * machine that are gone, when they are at least `age_s` old. With
  * `dry_run` it only counts. *bytes may be NULL. */
 #define SWEEP_AGE_SAVE_S (24 * 60 * 60) /* while writers on other machines may be at work */
 int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err);

@@ -1,6 +1,7 @@
 #include "store_internal.h"
 
 #include "fail.h"
+#include "file_lock.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,10 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TMP_SUFFIX      ".tmp"
-#define TMP_RANDOM_SIZE 16 /* hexadecimal digits */
-#define TMP_PID_DIGITS  10
-#define TMP_AGE_MAX_S   (7 * 24 * 60 * 60) /* a process of that number is another one by now */
+#define TMP_SUFFIX         ".tmp"
+#define TMP_RANDOM_SIZE    16 /* hexadecimal digits */
+#define TMP_PID_DIGITS     10
+#define TMP_AGE_UNLOCKED_S 60                 /* a writer takes its lock at once */
+#define TMP_AGE_MAX_S      (7 * 24 * 60 * 60) /* a process of that number is another one by now */
 
 typedef struct sweep {
     const char *dir;
@@ -39,6 +41,22 @@ static pid_t tmp_owner(const char *name)
     return (pid_t)strtol(end - digits, NULL, 10);
 }
 
+static bool is_leftover(const sweep *s, const char *path, pid_t owner, int64_t age)
+{
+    int fd = -1;
+    file_lock_answer lock = FILE_LOCK_UNSUPPORTED;
+
+    if (file_open(&fd, NULL, path, NULL) == 0)
+        lock = file_lock_look(fd);
+    file_close(&fd);
+    if (lock == FILE_LOCK_HELD)
+        return false;
+    if (lock == FILE_LOCK_FREE && age >= TMP_AGE_UNLOCKED_S)
+        return true;
+    const bool gone = kill(owner, 0) && errno == ESRCH;
+    return (gone && (s->age_s == 0 || age >= s->age_s)) || age > TMP_AGE_MAX_S;
+}
+
 static int tmp_visit(void *payload, const char *name, ckpt_error *err)
 {
     int rc = 0;
@@ -52,9 +70,7 @@ static int tmp_visit(void *payload, const char *name, ckpt_error *err)
     TRY(path_join(path, s->dir, name, err));
     if (lstat(path, &st))
         goto out; /* its owner has just finished with it */
-    const int64_t age = s->now - st.st_mtime;
-    const bool gone = kill(owner, 0) && errno == ESRCH;
-    if ((gone && (s->age_s == 0 || age >= s->age_s)) || age > TMP_AGE_MAX_S) {
+    if (is_leftover(s, path, owner, s->now - st.st_mtime)) {
         s->bytes += (uint64_t)st.st_size;
         if (!s->dry_run)
             TRY(file_remove(path, err));

@@ -130,11 +130,11 @@ typedef struct ckpt_save_options {
 typedef struct ckpt_save_result {
     char id[CKPT_ID_SIZE];
     uint64_t sequence;
-    uint64_t files, tensors;
-    uint64_t raw_bytes;    /* of all files */
-    uint64_t stored_bytes; /* what this save added to the store: pack and snapshot */
-    uint64_t coded_bytes;  /* of these, coded chunks */
-    uint64_t shared_bytes; /* raw bytes that were in the store already */
+    uint64_t files, tensors; /* folders and links are not counted */
+    uint64_t raw_bytes;      /* of all files */
+    uint64_t stored_bytes;   /* what this save added to the store: pack and snapshot */
+    uint64_t coded_bytes;    /* of these, coded chunks */
+    uint64_t shared_bytes;   /* raw bytes that were in the store already */
 } ckpt_save_result;
 
 /* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its
@@ -190,9 +190,10 @@ CKPT_API int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err); /* waits, 
 typedef struct ckpt_info {
     char id[CKPT_ID_SIZE];
     uint64_t sequence;
-    int64_t time; /* seconds since 1970, UTC */
-    int64_t step; /* or CKPT_STEP_NONE */
-    uint64_t files, raw_bytes, stored_bytes;
+    int64_t time;   /* seconds since 1970, UTC */
+    int64_t step;   /* or CKPT_STEP_NONE */
+    uint64_t files; /* with folders and links */
+    uint64_t raw_bytes, stored_bytes;
     const char *message; /* "" when none */
     size_t meta_count;
     const ckpt_value *meta;
