@@ -353,11 +353,9 @@ static void unknown_names_are_not_found(void **state)
 
 /* ---- Hostile stores ---- */
 
-static void replace_all(unsigned char *bytes, size_t size, const char *from, const char *to)
+static void replace_all(unsigned char *bytes, size_t size, const void *from, const void *to, size_t n)
 {
-    const size_t n = strlen(from);
     size_t found = 0;
-    assert_int_equal(strlen(to), n);
     for (size_t i = 0; i + n <= size; i++)
         if (memcmp(bytes + i, from, n) == 0) {
             memcpy(bytes + i, to, n);
@@ -378,14 +376,14 @@ static void tree_of_one_file(sha256 *out, const pack_file *file, const char *pat
 }
 
 /* Writes a pack whose index is that of `from` with other bytes in it, everything else in order. */
-static void pack_rewrite(sha256 *name, fixture *f, const char *from, const char *was, const char *is)
+static void pack_rewrite(sha256 *name, fixture *f, const char *from, const void *was, const void *is, size_t n)
 {
     file_bytes file = file_load(from);
     unsigned char *const footer = (unsigned char *)file.data + file.size - PACK_FOOTER_SIZE;
     const uint64_t offset = load_u64(footer), coded_size = load_u64(footer + 8), size = load_u64(footer + 16);
     unsigned char *const index = malloc(size), *const coded = malloc(ZSTD_compressBound(size));
     assert_int_equal(ZSTD_decompress(index, size, file.data + offset, coded_size), size);
-    replace_all(index, size, was, is);
+    replace_all(index, size, was, is, n);
     const size_t new_size = ZSTD_compress(coded, ZSTD_compressBound(size), index, size, 3);
     assert_false(ZSTD_isError(new_size));
 
@@ -408,39 +406,72 @@ static void pack_rewrite(sha256 *name, fixture *f, const char *from, const char 
     free(file.data);
 }
 
+typedef struct forgery {
+    char own[FILE_PATH_MAX]; /* the honest pack */
+    snapshot snap;
+    pack_file file; /* the first one */
+} forgery;
+
+static void forgery_begin(forgery *g, fixture *f)
+{
+    pack *p;
+    snapshot_name found;
+    own_pack_file(g->own, f, "latest");
+    MUST(name_resolve(&found, f->store, "latest", ERR));
+    MUST(snapshot_read(&g->snap, f->store->snapshots_dir, &found, ERR));
+    MUST(pack_set_get(&p, f->store->packs, &g->snap.pack, ERR));
+    g->file = p->index.files[0];
+}
+
+/* Puts the snapshot into the store as a newer one. */
+static void forgery_end(forgery *g, fixture *f)
+{
+    char path[FILE_PATH_MAX], *text;
+    size_t size;
+    g->snap.sequence++;
+    MUST(snapshot_encode(&text, &size, &g->snap, ERR));
+    const snapshot_name newer = {g->snap.sequence, g->snap.id};
+    MUST(snapshot_path(path, f->store->snapshots_dir, &newer, ERR));
+    write_bytes(path, text, size);
+    free(text);
+    snapshot_clear(&g->snap);
+    fixture_reopen(f);
+}
+
 /* A checkpoint whose only file is named `path` instead of `file.bin`, with a snapshot that fits. */
 static void hostile_checkpoint(fixture *f, const char *path)
 {
-    char own[FILE_PATH_MAX], snap_path[FILE_PATH_MAX];
-    pack *p;
-    sha256 name;
-    snapshot s;
-    snapshot_name found;
+    forgery g;
+    sha256 same;
     assert_int_equal(strlen(path), strlen("file.bin"));
     save_bytes(f, "file.bin", "hostile bytes", 13);
-    own_pack(&name, f, "latest");
-    own_pack_file(own, f, "latest");
-    MUST(name_resolve(&found, f->store, "latest", ERR));
-    MUST(snapshot_read(&s, f->store->snapshots_dir, &found, ERR));
-    MUST(pack_set_get(&p, f->store->packs, &name, ERR));
-    assert_int_equal(p->index.file_count, 1);
-    const pack_file file = p->index.files[0];
-    sha256 same;
-    tree_of_one_file(&same, &file, "file.bin");
-    assert_memory_equal(&same, &s.tree, sizeof same); /* so this is how a tree is made */
+    forgery_begin(&g, f);
+    tree_of_one_file(&same, &g.file, "file.bin");
+    assert_memory_equal(&same, &g.snap.tree, sizeof same); /* so this is how a tree is made */
+    pack_rewrite(&g.snap.pack, f, g.own, "file.bin", path, strlen(path));
+    tree_of_one_file(&g.snap.tree, &g.file, path);
+    forgery_end(&g, f);
+}
 
-    pack_rewrite(&s.pack, f, own, "file.bin", path);
-    tree_of_one_file(&s.tree, &file, path);
-    s.sequence++;
-    char *text;
-    size_t size;
-    MUST(snapshot_encode(&text, &size, &s, ERR));
-    const snapshot_name newer = {s.sequence, s.id};
-    MUST(snapshot_path(snap_path, f->store->snapshots_dir, &newer, ERR));
-    write_bytes(snap_path, text, size);
-    free(text);
-    snapshot_clear(&s);
-    fixture_reopen(f);
+/* Every chunk passes its check, and yet they are not the bytes that the checkpoint promises. */
+static void file_with_another_hash_gets_no_name(void **state)
+{
+    fixture *const f = *state;
+    char out[FILE_PATH_MAX];
+    forgery g;
+    ckpt_error err = {0};
+    save_bytes(f, "file.bin", "honest bytes", 12);
+    forgery_begin(&g, f);
+    const sha256 was = g.file.hash;
+    g.file.hash.bytes[31] ^= 1;
+    pack_rewrite(&g.snap.pack, f, g.own, &was, &g.file.hash, sizeof was);
+    tree_of_one_file(&g.snap.tree, &g.file, "file.bin");
+    forgery_end(&g, f);
+    join(out, f->root, "out");
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest~0", &options, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, "restore file.bin: the decoded bytes"));
+    assert_int_equal(count_files(out), 0);
 }
 
 static void paths_that_lead_out_of_the_folder_are_refused(void **state)
@@ -477,23 +508,10 @@ static void files_below_a_link_of_the_checkpoint_are_refused(void **state)
     write_in(in, "bb/cc", "below", 5);
     save_path(f, in);
 
-    char own[FILE_PATH_MAX], snap_path[FILE_PATH_MAX];
-    snapshot s;
-    snapshot_name found;
-    own_pack_file(own, f, "latest");
-    MUST(name_resolve(&found, f->store, "latest", ERR));
-    MUST(snapshot_read(&s, f->store->snapshots_dir, &found, ERR));
-    pack_rewrite(&s.pack, f, own, "in/bb/cc", "in/aa/cc");
-    s.sequence++;
-    char *text;
-    size_t size;
-    MUST(snapshot_encode(&text, &size, &s, ERR));
-    const snapshot_name newer = {s.sequence, s.id};
-    MUST(snapshot_path(snap_path, f->store->snapshots_dir, &newer, ERR));
-    write_bytes(snap_path, text, size);
-    free(text);
-    snapshot_clear(&s);
-    fixture_reopen(f);
+    forgery g;
+    forgery_begin(&g, f);
+    pack_rewrite(&g.snap.pack, f, g.own, "in/bb/cc", "in/aa/cc", strlen("in/bb/cc"));
+    forgery_end(&g, f);
 
     join(out, f->root, "out");
     ckpt_error err = {0};
@@ -529,6 +547,7 @@ int main(void)
         RESTORE_TEST(restore_stopped_by_the_callback_leaves_no_half_file),
         RESTORE_TEST(unknown_names_are_not_found),
         RESTORE_TEST(paths_that_lead_out_of_the_folder_are_refused),
+        RESTORE_TEST(file_with_another_hash_gets_no_name),
         RESTORE_TEST(files_below_a_link_of_the_checkpoint_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
