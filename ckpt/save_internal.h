@@ -40,7 +40,8 @@ typedef struct plan_memory {
     char class_name[64];
     ckpt_dtype dtype;
     codec_plan plan;
-    int rank; /* which of the candidate files; -1: no reference */
+    int rank;            /* which of the candidate files; -1: no reference */
+    unsigned candidates; /* among so many */
     uint64_t bytes_since;
 } plan_memory;
 #define SAVE_PLANS_MAX 32

@@ -7,6 +7,7 @@
 
 #define SAMPLE_WINDOW      ((size_t)32 << 10)
 #define SAMPLE_AGAIN_BYTES ((uint64_t)4 << 20) /* a class is sampled anew after so many bytes */
+#define SAMPLE_SHARE_MIN   (1.0 / 64)          /* samples that cost less (zeros) say nothing about other tensors */
 
 static void candidates_add(save_candidates *out, const saver *s, frame_at at, int rank)
 {
@@ -66,7 +67,8 @@ static plan_memory *plan_recall(saver *s, const char *class_name, ckpt_dtype dty
     return NULL;
 }
 
-static void plan_remember(saver *s, const char *class_name, ckpt_dtype dtype, const codec_plan *plan, int rank)
+static void plan_remember(saver *s, const char *class_name, ckpt_dtype dtype, const codec_plan *plan, int rank,
+                          unsigned candidates)
 {
     plan_memory *m = plan_recall(s, class_name, dtype);
 
@@ -74,7 +76,7 @@ static void plan_remember(saver *s, const char *class_name, ckpt_dtype dtype, co
         m = &s->plans[s->plan_count++];
     if (!m)
         return;
-    *m = (plan_memory){.dtype = dtype, .plan = *plan, .rank = rank};
+    *m = (plan_memory){.dtype = dtype, .plan = *plan, .rank = rank, .candidates = candidates};
     memcpy(m->class_name, class_name, strlen(class_name) + 1);
 }
 
@@ -85,6 +87,8 @@ static bool plan_reuse(codec_plan *plan, frame_at *reference, saver *s, const sa
     plan_memory *const m = plan_recall(s, class_name, dtype);
 
     if (!m || size >= SAMPLE_AGAIN_BYTES || m->bytes_since + size > SAMPLE_AGAIN_BYTES)
+        return false;
+    if (c->count > m->candidates) /* a tensor that is new says nothing about one that is not */
         return false;
     reference->pack = NULL;
     for (unsigned i = 0; i < c->count && m->rank >= 0; i++)
@@ -141,7 +145,8 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
     TRY(codec_plan_choose(plan, &chosen, &share, frame_reader_codec(s->reader), dtype, samples, count, c->count, err));
     if (chosen >= 0)
         *reference = c->at[chosen];
-    plan_remember(s, class_name, dtype, plan, chosen >= 0 ? c->rank[chosen] : -1);
+    if (share >= SAMPLE_SHARE_MIN)
+        plan_remember(s, class_name, dtype, plan, chosen >= 0 ? c->rank[chosen] : -1, c->count);
     if (estimate)
         *estimate = share;
 out:

@@ -238,7 +238,7 @@ static void forged_hit_on_the_right_bytes_is_taken(void **state)
 /* ---- References ---- */
 
 typedef struct frame_counts {
-    uint32_t frames, deltas, deepest;
+    uint32_t frames, deltas, deepest; /* deltas: of tensors, alone or in groups */
 } frame_counts;
 
 static frame_counts frames_of(fixture *f, const char *id)
@@ -251,7 +251,7 @@ static frame_counts frames_of(fixture *f, const char *id)
     for (uint32_t i = 0; i < p->index.frame_count; i++) {
         const pack_frame *const frame = &p->index.frames[i];
         n.frames++;
-        n.deltas += frame->reference_pack != PACK_NONE;
+        n.deltas += frame->reference_pack != PACK_NONE && frame->kind != FRAME_OTHER;
         n.deepest = frame->depth > n.deepest ? frame->depth : n.deepest;
         assert_true((frame->depth > 0) == (frame->reference_pack != PACK_NONE));
     }
@@ -331,6 +331,43 @@ static void long_rows_of_saves_are_never_deeper_than_the_limit(void **state)
     free(got);
     free(large);
     free(small);
+}
+
+/* A tensor of more than one frame: the second part is a delta of the second part. The first is zeros, which cost
+ * nothing. */
+static void parts_of_a_large_tensor_are_deltas_of_the_same_parts(void **state)
+{
+    fixture *const f = *state;
+    const size_t size = PACK_FRAME_BYTES_MAX + 2 * MIB;
+    unsigned char *const data = calloc(1, size), *const tail = data + PACK_FRAME_BYTES_MAX;
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {size / 4}, data};
+    ckpt_save_result first, second;
+    assert_non_null(data);
+    fill_weights(tail, 2 * MIB, 1);
+    MUST(ckpt_save_tensors(&first, f->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
+    fill_trained(tail, tail, 2 * MIB, 1e-5f, 2);
+    MUST(ckpt_save_tensors(&second, f->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
+    if (second.coded_bytes >= first.coded_bytes * 3 / 4)
+        fail_msg("coded %llu bytes, then %llu", (unsigned long long)first.coded_bytes,
+                 (unsigned long long)second.coded_bytes);
+    assert_int_equal(frames_of(f, second.id).deltas, 1);
+    free(data);
+}
+
+static void new_tensors_do_not_keep_others_from_their_references(void **state)
+{
+    fixture *const f = *state;
+    float *const new = malloc(ROW_FLOATS * sizeof *new), *const old = malloc(ROW_FLOATS * sizeof *old);
+    const ckpt_tensor tensors[] = {{"a_new", CKPT_F32, 1, {ROW_FLOATS}, new}, {"old", CKPT_F32, 1, {ROW_FLOATS}, old}};
+    ckpt_save_result second;
+    fill_weights(new, ROW_FLOATS * sizeof *new, 1);
+    fill_weights(old, ROW_FLOATS * sizeof *old, 2);
+    MUST(ckpt_save_tensors(NULL, f->store, NULL, tensors + 1, 1, NULL, 0, NULL, ERR));
+    fill_trained(old, old, ROW_FLOATS * sizeof *old, 1e-5f, 3);
+    MUST(ckpt_save_tensors(&second, f->store, NULL, tensors, 2, NULL, 0, NULL, ERR));
+    assert_int_equal(frames_of(f, second.id).deltas, 1);
+    free(new);
+    free(old);
 }
 
 static void damaged_reference_does_not_stop_a_save(void **state)
@@ -430,6 +467,8 @@ int main(void)
         SHARE_TEST(neighbours_of_a_training_are_deltas),
         SHARE_TEST(neighbours_are_deltas_across_formats),
         SHARE_TEST(long_rows_of_saves_are_never_deeper_than_the_limit),
+        SHARE_TEST(parts_of_a_large_tensor_are_deltas_of_the_same_parts),
+        SHARE_TEST(new_tensors_do_not_keep_others_from_their_references),
         SHARE_TEST(damaged_reference_does_not_stop_a_save),
         SHARE_TEST(references_without_an_index_do_not_stop_a_save),
         SHARE_TEST(candidates_of_the_wrong_kind_do_not_hurt),
