@@ -1,5 +1,6 @@
 #include "zstd_frame.h"
 
+#include "bytes.h"
 #include "fail.h"
 
 #include <stdint.h>
@@ -69,6 +70,8 @@ int zstd_frame_decode(void *dst, size_t size, ZSTD_DCtx *decompressor, const voi
     int rc = 0;
     size_t result = ZSTD_findFrameCompressedSize(coded, coded_size);
 
+    /* The library may also know the formats before RFC 8878, whose decoders nobody hardens any more. */
+    FAIL_IF(coded_size < 4 || load_u32(coded) != ZSTD_MAGICNUMBER, err, CKPT_EDATA, "coded data are no zstd frame");
     FAIL_IF(ZSTD_isError(result) || result != coded_size, err, CKPT_EDATA, "coded data are not one zstd frame");
     result = ZSTD_DCtx_reset(decompressor, ZSTD_reset_session_and_parameters);
     if (prefix_size && !ZSTD_isError(result))
