@@ -55,12 +55,21 @@ int json_out_append(json_t *array, json_t *value, ckpt_error *err)
     return value && json_array_append_new(array, value) == 0 ? 0 : error_memory(err);
 }
 
+/* Into a buffer of the right size: json_dumps() loses pieces where its own buffer cannot grow, and does not tell. */
 static int write_value(FILE *out, const json_t *value, size_t flags, ckpt_error *err)
 {
     int rc = 0;
-    char *text = json_dumps(value, flags | JSON_ENCODE_ANY);
+    char *text = NULL;
+
+    flags |= JSON_ENCODE_ANY;
+    const size_t size = json_dumpb(value, NULL, 0, flags);
+    if (size == 0)
+        TRY(error_memory(err));
+    text = malloc(size);
     FAIL_IF_NULL(text, err);
-    if (fputs(text, out) == EOF || fputc('\n', out) == EOF)
+    if (json_dumpb(value, text, size, flags) != size)
+        TRY(error_memory(err));
+    if (fwrite(text, 1, size, out) != size || fputc('\n', out) == EOF)
         rc = error_errno(err, errno, "write JSON");
 out:
     free(text);
