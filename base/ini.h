@@ -9,17 +9,15 @@
  * - Names and keys are letters, digits, ".", "_" and "-", and their case counts. A sub-name is any text without control
  *   characters; '\"' and '\\' stand for '"' and '\' in it.
  * - A comment may also end a section or an entry line: a blank, then "#". A ";" is a comment at the start of a line
- * only, and "#" without a blank before it is data: tokens and URLs need no quotes.
+ *   only, and "#" without a blank before it is data: tokens and URLs need no quotes.
  * - Blanks around a value are not part of it. A value that begins with '"' is quoted: it runs to the next '"' that has
- * no
- *   '\' before it, and nothing but a comment may follow. In quotes '\"' and '\\' stand for '"' and '\', any other '\'
- * for itself. Outside quotes '"' and '\' are data, also at the end of a line; lines are never continued.
+ *   no '\' before it, and nothing but a comment may follow. In quotes '\"' and '\\' stand for '"' and '\', any other
+ *   '\' for itself. Outside quotes '"' and '\' are data, also at the end of a line; lines are never continued.
  * - Entries before the first section belong to the section "". Sections of the same name are one section.
  * - Values hold no control character but the tab. Text is bytes; a UTF-8 byte order mark at the start is skipped.
  *
  * Values are written bare where reading gives them back, else in quotes: those that begin or end with a blank, begin
- * with
- * '"' or "#", or hold a blank before "#". Whatever ini_set() accepts, ini_get() returns.
+ * with '"' or "#", or hold a blank before "#". Whatever ini_set() accepts, ini_get() returns.
  *
  * An edit changes the bytes of the lines concerned only; comments, order, indentation and line ends stay. */
 #ifndef BASE_INI_H

@@ -3,8 +3,9 @@
  *   policy := rule ("," rule)*
  *   rule   := "last" N            the N newest
  *           | "best" N            the N best by the metric of config.ini; of equal ones the newer
- *           | "every" N "steps"   of each range [k N, (k + 1) N) of steps, k >= 1, the first step; of equal ones the
- * newer | "tagged"
+ *           | "every" N "steps"   of each range [k N, (k + 1) N) of steps, k >= 1, the first step; of equal ones
+ *                                 the newer
+ *           | "tagged"
  *
  * A checkpoint stays when any rule keeps it. The first step of a range, not the last, is kept so that a policy applied
  * after each save keeps what it kept before. */

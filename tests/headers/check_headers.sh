@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_headers.sh SOURCE: each public header compiles alone, twice in one file, under the strictest flags, as C11 and
-# C++17, with every compiler of gcc and clang that is here.
+# C++17, with every compiler of gcc and clang that is here; the example at the top of store.h compiles too, as C11.
 set -eu
 source=$1
 tmp=$(mktemp -d)
@@ -27,5 +27,19 @@ for header in "$source"/*/include/ckpt/*.h; do
         echo "$compiler: $name"
     done
     headers=$((headers + 1))
+done
+
+# The example: the lines of the first comment that are indented by four blanks more than its text.
+{
+    printf '#include <ckpt/store.h>\n#include <stdio.h>\nint main(void)\n{\n'
+    sed -n '1,/\*\/$/s/^ \*     /    /p' "$source/ckpt/include/ckpt/store.h"
+    printf '    return rc;\n}\n'
+} >"$tmp/example.c"
+grep -q ckpt_save_files "$tmp/example.c" || { echo "store.h has lost its example"; exit 1; }
+for compiler in gcc clang; do
+    command -v $compiler >/dev/null || continue
+    # shellcheck disable=SC2086 # flags are words
+    sed 's|//.*||' "$tmp/example.c" | $compiler $c_flags $includes -fsyntax-only -x c -
+    echo "$compiler: the example of ckpt/store.h"
 done
 [ $headers -gt 0 ] || { echo "no public header found below $source"; exit 1; }

@@ -2,24 +2,31 @@
  *
  * Simple use
  *
- *     ckpt_store *store = NULL;
- *     ckpt_error err = {0};
- *     if (ckpt_store_open(&store, ".", NULL, &err))            the nearest .ckpt upwards
- *         ...
  *     const char *paths[] = {"runs/exp1"};
+ *     const ckpt_restore_options elsewhere = {.size = sizeof elsewhere, .dir = "out"};
+ *     ckpt_store *store = NULL;
  *     ckpt_save_result saved;
- *     ckpt_save_files(&saved, store, paths, 1, NULL, &err);
- *     ckpt_restore_files(NULL, store, "latest", &(ckpt_restore_options){.size = sizeof(ckpt_restore_options), .dir =
- * "out"}, &err); ckpt_store_close(store);
+ *     ckpt_error err;
+ *     int rc = ckpt_store_open(&store, NULL, NULL, &err);     // the nearest .ckpt upwards
+ *     if (!rc)
+ *         rc = ckpt_save_files(&saved, store, paths, 1, NULL, &err);
+ *     if (!rc)
+ *         rc = ckpt_restore_files(NULL, store, "latest", &elsewhere, &err);
+ *     if (rc)
+ *         fprintf(stderr, "%s\n", err.message);
+ *     ckpt_store_close(store);
  *
  * Rules that hold everywhere
  *
  * - Functions return 0 or a code of <ckpt/error.h>. `err` may be NULL.
  * - Out parameters come first, the object next, options after. An options pointer may be NULL for all defaults; else
- * its first member `size` must be sizeof the struct, so that a newer library understands older callers.
- * - What a function hands out through a pointer to a pointer belongs to the caller and has a `_free` or `_close`.
+ *   its first member `size` must be sizeof the struct, so that a newer library understands older callers.
+ * - What a function hands out through a pointer to a pointer belongs to the caller and has a `_free` or `_close`, which
+ *   takes NULL. ckpt_store_open and ckpt_list_new begin by setting it to NULL; the others leave it as it was when they
+ *   fail. So a pointer that starts as NULL may be freed whatever happened.
  *   `const char *` members of such an object live as long as the object.
- * - A `ckpt_store` may be used by one thread at a time; several stores, also on one folder, by several threads.
+ * - A `ckpt_store` and a `ckpt_writer` may be used by one thread at a time; several stores, also on one folder, by
+ *   several threads.
  * - Names of checkpoints: a tag, `latest`, `best`, `step:1500`, a prefix of an id; each with `~N` for N before it. */
 #ifndef CKPT_STORE_H
 #define CKPT_STORE_H
@@ -119,7 +126,7 @@ typedef struct ckpt_save_options {
     int64_t step;           /* CKPT_STEP_NONE: none */
     const ckpt_value *meta; /* val_acc=0.93 ...; keys of letters, digits, `_ . -` */
     size_t meta_count;
-    const char *tag; /* also tag it; NULL: no */
+    const char *tag; /* also tag it, moving a tag of that name; NULL: no */
 } ckpt_save_options;
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
@@ -140,12 +147,15 @@ typedef struct ckpt_save_result {
 /* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its
  * relative path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a
  * save. Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY.
- */
+ *
+ * `result` may be NULL. The tag comes last: when it alone fails, its error is returned, but the checkpoint is saved, and
+ * result->id names it. After any other failure result->id is "". */
 CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
                              const ckpt_save_options *options, ckpt_error *err);
 
 /* Saves tensors from memory as the file `file_name` (NULL: "state.safetensors") in the safetensors format, `values` in
- * its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise. */
+ * its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise.
+ * Result and errors as for ckpt_save_files. */
 CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name,
                                const ckpt_tensor *tensors, size_t count, const ckpt_value *values, size_t value_count,
                                const ckpt_save_options *options, ckpt_error *err);
@@ -174,6 +184,8 @@ typedef struct ckpt_writer_stats {
     ckpt_save_result last;
 } ckpt_writer_stats;
 
+/* Opens the store (`store_path` and errors as for ckpt_store_open) and starts the thread, which runs with all signals
+ * blocked and calls the callbacks of `options`. */
 CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options,
                               ckpt_error *err);
 /* What makes no sense is refused here, with nothing staged or replaced. With "an earlier save failed: ..." this one is
@@ -283,7 +295,10 @@ CKPT_API int ckpt_restore_tensors(ckpt_store *store, const char *name, const ckp
 
 /* ---- Names, removal, retention ---------------------------------------------------------------------------------- */
 
+/* Gives the checkpoint `name` the tag. One that names another checkpoint already is moved here with `move`; without it
+ * that is CKPT_ECONFIRM. CKPT_EUSAGE when `tag` cannot be one, CKPT_ENOTFOUND when there is no such checkpoint. */
 CKPT_API int ckpt_tag_set(ckpt_store *store, const char *tag, const char *name, bool move, ckpt_error *err);
+/* Removes the tag; its checkpoint stays, but loses the protection of the rule "tagged". CKPT_ENOTFOUND without one. */
 CKPT_API int ckpt_tag_remove(ckpt_store *store, const char *tag, ckpt_error *err);
 
 /* Forgets a checkpoint. Its bytes go with the next prune. CKPT_ECONFIRM when it is tagged and `force` is false. */
@@ -351,6 +366,8 @@ typedef struct ckpt_stats {
     ckpt_stats_class *classes; /* of frames, each counted once */
 } ckpt_stats;
 
+/* What the store holds, counted from the indexes of its packs; no tensor is decoded. A pack that cannot be read is in
+ * `packs` and `pack_bytes` only. *out is for ckpt_stats_clear, also after a failure. */
 CKPT_API int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err);
 CKPT_API void ckpt_stats_clear(ckpt_stats *stats);
 
