@@ -166,7 +166,7 @@ static bool stem_better(const reference_file *candidate, const reference_file *b
     if (a_before != b_before)
         return a_before;
     const int order = natural_compare(a, b);
-    return order == 0 || (a_before ? order > 0 : order < 0);
+    return order != 0 && (a_before ? order > 0 : order < 0); /* of equal ones the newer was seen first */
 }
 
 size_t reference_files(const reference_file *out[REFERENCE_FILES_MAX], const reference_library *l, const char *path,

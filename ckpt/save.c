@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -237,8 +238,8 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* One try. *changed: the file is not what it was when it was opened. */
-static int save_entry_once(bool *changed, saver *s, const walk_entry *entry, ckpt_error *err)
+/* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
+static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
     int rc = 0, fd = -1;
     struct stat before, after, named;
@@ -246,7 +247,9 @@ static int save_entry_once(bool *changed, saver *s, const walk_entry *entry, ckp
     uint64_t size = 0;
 
     *changed = false;
-    TRY(file_open(&fd, &size, entry->source, err));
+    rc = file_open(&fd, &size, entry->source, err);
+    *gone = rc == CKPT_ENOTFOUND;
+    TRY(rc);
     if (fstat(fd, &before)) {
         rc = error_errno(err, errno, "%s", entry->source);
         goto out;
@@ -264,7 +267,7 @@ out:
     return rc;
 }
 
-static int save_entry_file(saver *s, const walk_entry *entry, ckpt_error *err)
+static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
     int rc = 0;
 
@@ -275,7 +278,7 @@ static int save_entry_file(saver *s, const walk_entry *entry, ckpt_error *err)
 
         if (attempt > 0)
             nanosleep(&(struct timespec){.tv_nsec = 40000000L << (2 * attempt - 2)}, NULL);
-        rc = save_entry_once(&changed, s, entry, err);
+        rc = save_entry_once(&changed, gone, s, entry, err);
         const bool again = changed && (rc == 0 || rc == CKPT_EDATA);
         if (!again && rc != CKPT_ECHANGED)
             return rc;
@@ -337,13 +340,13 @@ static int save_entries(saver *s, const walk *w, ckpt_error *err)
             TRY(save_entry_other(s, entry, err));
             continue;
         }
-        rc = save_entry_file(s, entry, err);
-        if (rc == CKPT_ENOTFOUND && !entry->typed) { /* a program at work renames and removes its files */
+        bool gone = false;
+        rc = save_entry_file(&gone, s, entry, err);
+        if (gone && !entry->typed) { /* a program at work renames and removes its files */
             store_note(s->store, "%s is gone since the folder was listed; left out", entry->path);
-            rc = 0;
+            rc = error_clear(err);
         }
-        if (rc)
-            goto out;
+        TRY(rc);
         if (entry->size < SAVE_ROLL_FILE_BYTES_MIN)
             continue;
         /* Later files may be deltas of this one, once its frames stand in a closed pack. */
@@ -356,14 +359,11 @@ out:
     return rc;
 }
 
-static const ckpt_save_options DEFAULT_OPTIONS = CKPT_SAVE_OPTIONS_INIT;
-
 static int options_check(const ckpt_save_options *options, ckpt_error *err)
 {
     int rc = 0;
     snapshot probe = {0};
 
-    FAIL_IF(options->size != sizeof *options, err, CKPT_EUSAGE, "ckpt_save_options has an unknown size");
     FAIL_IF(options->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
     TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));
     if (options->tag)
@@ -373,12 +373,22 @@ out:
     return rc;
 }
 
+/* A name under which one file can be restored anywhere. */
+static bool is_file_name(const char *name)
+{
+    const size_t length = strlen(name);
+
+    for (size_t i = 0; i < length; i++)
+        if (name[i] == '/' || (unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return false;
+    return length > 0 && length <= NAME_MAX && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+           strcmp(name, ".ckpt") != 0;
+}
+
 int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err)
 {
-    const bool named =
-        file_name[0] && !strchr(file_name, '/') && strcmp(file_name, ".") != 0 && strcmp(file_name, "..") != 0;
-
-    return named ? options_check(options, err) : error_set(err, CKPT_EUSAGE, "'%.200s' is not a file name", file_name);
+    return is_file_name(file_name) ? options_check(options, err)
+                                   : error_set(err, CKPT_EUSAGE, "'%.200s' is not a name for a file", file_name);
 }
 
 int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
@@ -389,10 +399,12 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     walk w = {0};
     uint64_t sequence = 0;
     ckpt_save_result own;
+    ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
 
     result = result ? result : &own;
     *result = (ckpt_save_result){0};
-    options = options ? options : &DEFAULT_OPTIONS;
+    TRY(store_options(&own_options, sizeof own_options, options, err));
+    options = &own_options;
     TRY(options_check(options, err));
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
     TRY(saver_open(&s, &sequence, store, err));
@@ -467,10 +479,12 @@ int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *f
     uint64_t *starts = NULL, sequence = 0;
     parts_source parts = {.tensors = tensors, .count = count};
     ckpt_save_result own;
+    ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
 
     result = result ? result : &own;
     *result = (ckpt_save_result){0};
-    options = options ? options : &DEFAULT_OPTIONS;
+    TRY(store_options(&own_options, sizeof own_options, options, err));
+    options = &own_options;
     file_name = file_name ? file_name : SAVE_FILE_NAME;
     TRY(save_request_check(file_name, options, err));
     TRY(safetensors_header(&header, &parts.header_size, tensors, count, values, value_count, err));

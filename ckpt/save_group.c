@@ -85,7 +85,7 @@ static void group_place(const group *g, uint32_t pack_number, uint32_t frame, bo
         p->pack = pack_number;
         p->frame = frame;
         p->frame_offset = offset;
-        if (is_new && p->size >= LOOKUP_BYTES_MIN)
+        if (is_new && p->size >= LOOKUP_BYTES_MIN && p->hash.low == 0 && p->hash.high == 0)
             p->hash = xxh128_of(g->members[i].bytes, (size_t)p->size);
         p->placed = true;
         offset += p->size;
@@ -290,6 +290,19 @@ out:
 
 /* ---- Both ---- */
 
+static int groups_store(saver *s, member *members, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < count;) {
+        group g = group_next(members + i, count - i);
+        i += g.count;
+        TRY(group_store(s, &g, err));
+    }
+out:
+    return rc;
+}
+
 int save_batch(saver *s, size_t first, size_t last, ckpt_error *err)
 {
     int rc = 0;
@@ -319,14 +332,55 @@ int save_batch(saver *s, size_t first, size_t last, ckpt_error *err)
         at += p->size;
     }
     qsort(members, n, sizeof *members, member_compare);
-    for (size_t i = 0; i < n;) {
-        group g = group_next(members + i, n - i);
-        i += g.count;
-        TRY(group_store(s, &g, err));
-    }
+    TRY(groups_store(s, members, n, err));
 out:
     free(members);
     free(bytes);
+    return rc;
+}
+
+/* Expected size of the pieces in their groups; members are sorted. */
+static int split_estimate(double *bytes, saver *s, member *members, size_t count, ckpt_error *err)
+{
+    int rc = 0;
+
+    *bytes = 0;
+    for (size_t i = 0; i < count;) {
+        group g = group_next(members + i, count - i);
+        double share = 0;
+        group_gather(s->buffer, &g);
+        TRY(group_plan(&share, s, &g, s->buffer, err));
+        *bytes += share * (double)g.size + 1; /* the mode of its chunk */
+        i += g.count;
+    }
+out:
+    return rc;
+}
+
+/* Codes the file as one piece or in its groups, whichever promises to be smaller. `all` stands for the one piece. */
+static int small_file_code(bool *whole, saver *s, piece *all, unsigned char *bytes, ckpt_error *err)
+{
+    int rc = 0;
+    double whole_share = 1, split_bytes = 0;
+    member one;
+    group as_one = {.members = &one, .count = 1, .size = all->size};
+    member *const members = calloc(s->piece_count, sizeof *members);
+
+    FAIL_IF_NULL(members, err);
+    member_init(&one, s, all, bytes);
+    TRY(group_plan(&whole_share, s, &as_one, bytes, err));
+    for (size_t i = 0; i < s->piece_count; i++)
+        member_init(&members[i], s, &s->pieces[i], bytes + s->pieces[i].offset);
+    qsort(members, s->piece_count, sizeof *members, member_compare);
+    if (s->piece_count > 1)
+        TRY(split_estimate(&split_bytes, s, members, s->piece_count, err));
+    *whole = s->piece_count == 1 || split_bytes >= whole_share * (double)all->size;
+    if (*whole)
+        TRY(group_code(s, &as_one, bytes, err));
+    else
+        TRY(groups_store(s, members, s->piece_count, err));
+out:
+    free(members);
     return rc;
 }
 
@@ -334,50 +388,23 @@ int save_small_file(saver *s, ckpt_error *err)
 {
     int rc = 0;
     const size_t size = (size_t)s->source->size;
-    unsigned char bytes[SAVE_GROUP_PIECE_MAX];
-    double split = 0, whole = 0;
     piece all = {.size = size, .tensor = -1, .dtype = CKPT_OPAQUE};
-    member one;
-    bool shared = false;
-    member *const members = calloc(s->piece_count, sizeof *members);
+    bool whole = true;
+    unsigned char *const bytes = malloc(size);
 
-    FAIL_IF_NULL(members, err);
+    FAIL_IF_NULL(bytes, err);
     TRY(save_read(s, bytes, 0, size, err));
     all.hash = xxh128_of(bytes, size);
-    shared = save_share_twin(s, &all, bytes);
+    bool shared = save_share_twin(s, &all, bytes);
     if (!shared)
         TRY(save_share(&shared, s, &all, bytes, false, err));
-
-    member_init(&one, s, &all, bytes);
-    group as_one = {.members = &one, .count = 1, .size = size};
     if (!shared)
-        TRY(group_plan(&whole, s, &as_one, bytes, err));
-    if (!shared && s->piece_count > 1) {
-        for (size_t i = 0; i < s->piece_count; i++)
-            member_init(&members[i], s, &s->pieces[i], bytes + s->pieces[i].offset);
-        qsort(members, s->piece_count, sizeof *members, member_compare);
-        for (size_t i = 0; i < s->piece_count;) {
-            group g = group_next(members + i, s->piece_count - i);
-            double share = 0;
-            group_gather(s->buffer, &g);
-            TRY(group_plan(&share, s, &g, s->buffer, err));
-            split += share * (double)g.size + 1;
-            i += g.count;
-        }
+        TRY(small_file_code(&whole, s, &all, bytes, err));
+    if (whole) {
+        s->pieces[0] = all;
+        s->piece_count = 1;
     }
-    if (!shared && s->piece_count > 1 && split < whole * (double)size) {
-        for (size_t i = 0; i < s->piece_count;) {
-            group g = group_next(members + i, s->piece_count - i);
-            i += g.count;
-            TRY(group_store(s, &g, err));
-        }
-        goto out;
-    }
-    if (!shared)
-        TRY(group_code(s, &as_one, bytes, err));
-    s->pieces[0] = all;
-    s->piece_count = 1;
 out:
-    free(members);
+    free(bytes);
     return rc;
 }

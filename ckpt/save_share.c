@@ -1,5 +1,6 @@
 #include "save_internal.h"
 
+#include "checked.h"
 #include "fail.h"
 
 #include <stdlib.h>
@@ -138,7 +139,8 @@ static int place_if_equal(bool *shared, saver *s, piece *p, const unsigned char 
 {
     int rc = 0;
 
-    if (at.frame >= at.pack->index.frame_count || at.pack->index.frames[at.frame].size < frame_offset + p->size)
+    if (at.frame >= at.pack->index.frame_count ||
+        !checked_range(frame_offset, p->size, at.pack->index.frames[at.frame].size))
         goto out; /* a stale hint */
     if (data)
         *shared = save_equal(s, at, frame_offset, data, (size_t)p->size);

@@ -292,12 +292,13 @@ int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_te
                        const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                        ckpt_importance importance, ckpt_error *err)
 {
-    static const ckpt_save_options DEFAULTS = CKPT_SAVE_OPTIONS_INIT;
+    ckpt_save_options own = CKPT_SAVE_OPTIONS_INIT;
     const double start = seconds_now();
     int rc = 0;
     size_t total = 0;
 
-    options = options ? options : &DEFAULTS;
+    TRY(store_options(&own, sizeof own, options, err));
+    options = &own;
     file_name = file_name ? file_name : SAVE_FILE_NAME;
     TRY(save_request_check(file_name, options, err));
     TRY(state_size(&total, tensors, count, err));

@@ -133,6 +133,14 @@ static void nearest_number_before_is_the_numbered_candidate(void **state)
     assert_candidates(FILES, 4, "epoch_1.pt", "", "1"); /* none before: the nearest behind */
 }
 
+static void newest_of_the_nearest_number_is_the_numbered_candidate(void **state)
+{
+    static const stored FILES[] = {{"epoch_12.pt", "", 0}, {"epoch_12.pt", "", 0}, {"epoch_11.pt", "", 0}};
+    (void)state;
+    assert_candidates(FILES, 3, "epoch_13.pt", "", "1");
+    assert_candidates(FILES, 3, "epoch_2.pt", "", "2");
+}
+
 static void own_path_and_number_before_are_both_candidates(void **state)
 {
     static const stored FILES[] = {{"epoch_2.pt", "", 0}, {"epoch_1.pt", "", 0}};
@@ -288,6 +296,7 @@ int main(void)
         cmocka_unit_test(newest_file_of_the_same_path_comes_first),
         cmocka_unit_test(numbers_in_a_path_do_not_count),
         cmocka_unit_test(nearest_number_before_is_the_numbered_candidate),
+        cmocka_unit_test(newest_of_the_nearest_number_is_the_numbered_candidate),
         cmocka_unit_test(own_path_and_number_before_are_both_candidates),
         cmocka_unit_test(file_with_most_names_in_common_is_a_candidate),
         cmocka_unit_test(names_are_compared_without_their_containers),

@@ -486,14 +486,41 @@ static void missing_file_is_not_found(void **state)
 static void file_names_from_memory_are_checked(void **state)
 {
     fixture *const f = *state;
-    static const char *const NAMES[] = {"", ".", "..", "a/b", "/a"};
+    char long_name[300];
+    const char *const NAMES[] = {"", ".", "..", "a/b", "/a", ".ckpt", "a\nb", long_name};
     float x = 1;
     const ckpt_tensor tensor = {"x", CKPT_F32, 0, {0}, &x};
+    memset(long_name, 'a', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = 0;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
         assert_int_equal(ckpt_save_tensors(NULL, f->store, NAMES[i], &tensor, 1, NULL, 0, NULL, NULL), CKPT_EUSAGE);
     const ckpt_tensor twice[] = {tensor, tensor};
     assert_int_equal(ckpt_save_tensors(NULL, f->store, NULL, twice, 2, NULL, 0, NULL, NULL), CKPT_EUSAGE);
     assert_int_equal(count_files(f->store->snapshots_dir), 0);
+}
+
+/* A library and a caller of different versions: what the shorter struct lacks has its default. */
+static void options_of_other_versions_are_understood(void **state)
+{
+    fixture *const f = *state;
+    float x = 1;
+    const ckpt_tensor tensor = {"x", CKPT_F32, 0, {0}, &x};
+    struct {
+        ckpt_save_options known;
+        char more[64];
+    } newer = {.known = CKPT_SAVE_OPTIONS_INIT};
+    ckpt_save_options older = CKPT_SAVE_OPTIONS_INIT;
+    newer.known.size = sizeof newer;
+    newer.known.step = 7;
+    older.size = offsetof(ckpt_save_options, step);
+    older.step = -99; /* behind what it claims to have */
+    MUST(ckpt_save_tensors(NULL, f->store, NULL, &tensor, 1, NULL, 0, &newer.known, ERR));
+    MUST(ckpt_save_tensors(NULL, f->store, NULL, &tensor, 1, NULL, 0, &older, ERR));
+    ckpt_list *list = NULL;
+    MUST(ckpt_list_new(&list, f->store, ERR));
+    assert_int_equal(ckpt_list_get(list, 0)->step, CKPT_STEP_NONE);
+    assert_int_equal(ckpt_list_get(list, 1)->step, 7);
+    ckpt_list_free(list);
 }
 
 #define SAVE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_setup, tree_teardown)
@@ -518,6 +545,7 @@ int main(void)
         SAVE_TEST(save_stopped_by_the_callback_leaves_the_store_as_it_was),
         SAVE_TEST(missing_file_is_not_found),
         SAVE_TEST(file_names_from_memory_are_checked),
+        SAVE_TEST(options_of_other_versions_are_understood),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
