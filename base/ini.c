@@ -74,7 +74,7 @@ static int section_intern(const ini_section **out, ini *file, const char *name, 
     section->name = strdup(name);
     FAIL_IF_NULL(section->name, err);
     section->sub = sub ? strdup(sub) : NULL;
-    FAIL_IF(sub && !section->sub, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(!sub || section->sub, err);
     file->sections[file->section_count++] = section;
     *out = section;
     section = NULL;

@@ -4,12 +4,11 @@
 #include "file.h"
 #include "file_lock.h"
 #include "lease_record.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,16 +230,8 @@ static void *lease_run(void *payload)
 static int lease_start(lease *l, ckpt_error *err)
 {
     int rc = 0;
-    sigset_t all, before;
 
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&l->thread, NULL, lease_run, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
-        rc = error_errno(err, failed, "start a thread");
-        goto out;
-    }
+    TRY(thread_start(&l->thread, lease_run, l, err));
     l->thread_runs = true;
 out:
     return rc;

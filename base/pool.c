@@ -2,11 +2,9 @@
 #include "pool.h"
 
 #include "fail.h"
+#include "thread.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 enum { TASK_NEW, TASK_QUEUED, TASK_DONE }; /* a zeroed task is new */
@@ -54,10 +52,21 @@ static void *worker_run(void *payload)
     return NULL;
 }
 
+static int worker_start(pool *p, ckpt_error *err)
+{
+    int rc = 0;
+    struct worker *const worker = &p->workers[p->size];
+
+    *worker = (struct worker){.pool = p, .index = p->size};
+    TRY(thread_start(&worker->thread, worker_run, worker, err));
+    p->size++;
+out:
+    return rc;
+}
+
 int pool_new(pool **out, unsigned threads, ckpt_error *err)
 {
-    int rc = 0, failed = 0;
-    sigset_t all, before;
+    int rc = 0;
 
     if (threads == 0)
         threads = pool_threads_default();
@@ -71,23 +80,10 @@ int pool_new(pool **out, unsigned threads, ckpt_error *err)
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
 
-    /* Signals are for the program's own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (p->size < threads && !failed) {
-        struct worker *const worker = &p->workers[p->size];
-        *worker = (struct worker){.pool = p, .index = p->size};
-        failed = pthread_create(&worker->thread, NULL, worker_run, worker);
-        if (!failed)
-            p->size++;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-
+    TRY(worker_start(p, err));
     /* Fewer threads than wanted (a limit on processes) are slower, not wrong. */
-    if (p->size == 0) {
-        rc = error_errno(err, failed, "start a thread");
-        goto out;
-    }
+    while (p->size < threads && worker_start(p, NULL) == 0)
+        ;
     *out = p;
     p = NULL;
 out:

@@ -1,9 +1,9 @@
 #include "frame_coder.h"
 
 #include "fail.h"
+#include "thread.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,25 +137,22 @@ int frame_coder_new(frame_coder **out, pool *p, pack_set *packs, ckpt_error *err
     c->readers = calloc(c->worker_count, sizeof *c->readers);
     c->references = calloc(c->worker_count, sizeof *c->references);
     c->frame_stream = sha256_new();
-    FAIL_IF(!c->readers || !c->references || !c->frame_stream, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(c->readers && c->references && c->frame_stream, err);
     for (unsigned i = 0; i < c->worker_count; i++) {
         TRY(frame_reader_new(&c->readers[i], packs, err));
         c->references[i] = malloc(CODEC_CHUNK_BYTES);
         FAIL_IF_NULL(c->references[i], err);
     }
     const unsigned wanted = 2 * c->worker_count + 4;
-    for (; c->slot_count < wanted && c->slot_count < FRAME_CODER_SLOTS_MAX; c->slot_count++) {
-        coder_slot *const slot = &c->slots[c->slot_count];
+    while (c->slot_count < wanted && c->slot_count < FRAME_CODER_SLOTS_MAX) {
+        coder_slot *const slot = &c->slots[c->slot_count++];
         slot->coder = c;
         slot->task.run = slot_code;
         slot->data = malloc(CODEC_CHUNK_BYTES);
         slot->coded = malloc(CODEC_CHUNK_CODED_MAX);
-        if (!slot->data || !slot->coded) {
-            c->slot_count++; /* frame_coder_free() frees this one too */
-            FAIL(err, CKPT_ENOMEM, "out of memory");
-        }
+        FAIL_IF_NULL(slot->data && slot->coded, err);
     }
-    FAIL_IF(pthread_create(&c->thread, NULL, writer_main, c) != 0, err, CKPT_ENOMEM, "cannot start a thread");
+    TRY(thread_start(&c->thread, writer_main, c, err));
     c->thread_runs = true;
     *out = c;
     c = NULL;

@@ -4,6 +4,8 @@
 #include "weights.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 
 typedef struct coding {
     pool *pool;
@@ -301,6 +303,37 @@ static void coder_with_work_on_its_way_can_be_freed(void **state)
 
 #define CODER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
+static volatile sig_atomic_t signals_handled;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals_handled++;
+}
+
+static void signals_are_left_to_the_threads_of_the_program(void **state)
+{
+    const fixture *const f = *state;
+    const struct sigaction counting = {.sa_handler = count_signal};
+    struct sigaction before;
+    sigset_t usr1, pending;
+    coding c;
+    coding_open(&c, f, 2);
+
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    assert_int_equal(sigaction(SIGUSR1, &counting, &before), 0);
+    pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+    kill(getpid(), SIGUSR1); /* a thread that does not block it would take it */
+    coding_close(&c);
+    assert_int_equal(signals_handled, 0);
+    assert_int_equal(sigpending(&pending), 0);
+    assert_true(sigismember(&pending, SIGUSR1));
+    pthread_sigmask(SIG_UNBLOCK, &usr1, NULL);
+    assert_int_equal(signals_handled, 1);
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +344,7 @@ int main(void)
         CODER_TEST(frame_left_unfinished_is_filled_with_zeros),
         CODER_TEST(coder_goes_on_in_another_pack),
         CODER_TEST(coder_with_work_on_its_way_can_be_freed),
+        CODER_TEST(signals_are_left_to_the_threads_of_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
