@@ -1,9 +1,13 @@
 # What is searched, and what it is for; `tools/deps.sh` installs all of it on Debian and Ubuntu.
 include(FeatureSummary)
 
+# ckpt_dependency(PACKAGE DEBIAN_NAME PURPOSE [RECOMMENDED]): required unless said otherwise.
 macro(ckpt_dependency package debian purpose)
+  set(ckpt_dependency_type REQUIRED ${ARGN})
+  list(GET ckpt_dependency_type -1 ckpt_dependency_type)
   find_package(${package} QUIET)
-  set_package_properties(${package} PROPERTIES TYPE REQUIRED DESCRIPTION "${debian}" PURPOSE "${purpose}")
+  set_package_properties(${package} PROPERTIES
+                         TYPE ${ckpt_dependency_type} DESCRIPTION "${debian}" PURPOSE "${purpose}")
 endmacro()
 
 ckpt_dependency(PkgConfig  "pkg-config"      "finds the libraries")
@@ -13,9 +17,21 @@ ckpt_dependency(Zstd       "libzstd-dev"     "entropy coding")
 ckpt_dependency(Jansson    "libjansson-dev"  "snapshots, safetensors headers, --json")
 ckpt_dependency(Xxhash     "libxxhash-dev"   "chunk checks, finding equal bytes")
 ckpt_dependency(Libdeflate "libdeflate-dev"  "CRC-32 of zip files")
+# Who only builds and installs needs nothing of the tests: without their packages they are switched off, and the summary
+# says why.
+set(CKPT_TESTS_NOTE "ctest")
 if(CKPT_BUILD_TESTS)
-  ckpt_dependency(Cmocka "libcmocka-dev" "unit tests")
-  ckpt_dependency(Python3 "python3" "source checks and tests that compare with Python")
+  ckpt_dependency(Cmocka  "libcmocka-dev" "unit tests" RECOMMENDED)
+  ckpt_dependency(Python3 "python3"       "source checks and tests that compare with Python" RECOMMENDED)
+  foreach(package_and_debian Cmocka:libcmocka-dev Python3:python3)
+    string(REPLACE ":" ";" package_and_debian ${package_and_debian})
+    list(GET package_and_debian 0 package)
+    list(GET package_and_debian 1 debian)
+    if(NOT ${package}_FOUND)
+      set(CKPT_BUILD_TESTS OFF) # of this run only: the cache keeps what was asked for
+      set(CKPT_TESTS_NOTE "they need ${debian}, which is missing; `tools/deps.sh test` installs it")
+    endif()
+  endforeach()
 endif()
 
 feature_summary(WHAT REQUIRED_PACKAGES_NOT_FOUND FATAL_ON_MISSING_REQUIRED_PACKAGES QUIET_ON_EMPTY
