@@ -7,7 +7,12 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-#define TREE_DEPTH_MAX 16
+/* Takes the place of the C library's: these tests are about bytes, and a disk that others keep busy would make them take
+ * minutes. Durability is what tests/crash proves. */
+int fsync(int fd)
+{
+    return fcntl(fd, F_GETFD) < 0 ? -1 : 0;
+}
 
 static inline void join(char out[FILE_PATH_MAX], const char *dir, const char *name)
 {
