@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SAMPLE_WINDOWS     2 /* of CODEC_SAMPLES_MAX: each costs a decoded chunk of every candidate */
 #define SAMPLE_WINDOW      ((size_t)32 << 10)
 #define SAMPLE_AGAIN_BYTES ((uint64_t)4 << 20) /* a class is sampled anew after so many bytes */
 #define SAMPLE_SHARE_MIN   (1.0 / 64)          /* samples that cost less (zeros) say nothing about other tensors */
@@ -101,7 +102,7 @@ static bool plan_reuse(codec_plan *plan, frame_at *reference, saver *s, const sa
     return true;
 }
 
-/* Windows of the frame: all of a small one, else SAMPLE_WINDOW from the middle of its first and second third. */
+/* Windows of the frame: all of a small one, else SAMPLE_WINDOW from one and from two thirds of it on. */
 static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC_SAMPLES_MAX], uint64_t size)
 {
     if (size <= CODEC_SAMPLE_BYTES) {
@@ -109,11 +110,11 @@ static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC
         length[0] = (size_t)size;
         return 1;
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < SAMPLE_WINDOWS; i++) {
         at[i] = size / 3 * (i + 1) / 8 * 8;
         length[i] = size - at[i] < SAMPLE_WINDOW ? (size_t)(size - at[i]) : SAMPLE_WINDOW;
     }
-    return 2;
+    return SAMPLE_WINDOWS;
 }
 
 int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
@@ -136,7 +137,10 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
         samples[i].data = data ? data + at[i] : window;
         if (!data)
             TRY(s->source->read(s->source, window, offset + at[i], length[i], err));
-        for (unsigned k = 0; k < c->count; k++) {
+    }
+    /* Candidates outside: windows of one chunk then decode it once. */
+    for (unsigned k = 0; k < c->count; k++) {
+        for (size_t i = 0; i < count; i++) {
             unsigned char *const room = s->sample_references + (i * CODEC_REFERENCES_MAX + k) * CODEC_SAMPLE_BYTES;
             if (frame_read(room, s->reader, c->at[k], at[i], length[i], NULL) == 0)
                 samples[i].reference[k] = room;
