@@ -52,6 +52,13 @@ int ckpt_error_exit_status(int code)
     return (code_find(code) ? code : CKPT_EBUG) / 10;
 }
 
+static void text_clean(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            *text = '?';
+}
+
 /* Formats into `dst`, cut between characters. Control characters become '?': messages quote names from outside, which
  * may hold newlines and terminal escapes. */
 __attribute__((format(printf, 3, 0))) static void text_format(char *dst, size_t dst_size, const char *format,
@@ -64,9 +71,7 @@ __attribute__((format(printf, 3, 0))) static void text_format(char *dst, size_t 
     if (full_size > 0 && (size_t)full_size > size && size > 3)
         size = utf8_cut(dst, size, size - 3); /* cut already; three back is before a character that lost its tail */
     dst[size] = '\0';
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)dst[i] < 0x20 || dst[i] == 0x7F)
-            dst[i] = '?';
+    text_clean(dst);
 }
 
 /* Appends as much of `text` as fits. */
@@ -197,12 +202,9 @@ void error_where(ckpt_error *err, const char *path)
         return;
     /* The end of a long path tells more than its beginning. */
     const size_t size = strlen(path), room = sizeof err->where - 1;
-    if (size <= room) {
-        memcpy(err->where, path, size + 1);
-        return;
-    }
-    const char *tail = path + size - (room - strlen("..."));
-    while (((unsigned char)*tail & 0xC0) == 0x80)
+    const char *tail = size <= room ? path : path + size - (room - strlen("..."));
+    while (size > room && ((unsigned char)*tail & 0xC0) == 0x80)
         tail++;
-    snprintf(err->where, sizeof err->where, "...%s", tail);
+    snprintf(err->where, sizeof err->where, "%s%s", size <= room ? "" : "...", tail);
+    text_clean(err->where);
 }

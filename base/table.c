@@ -87,7 +87,7 @@ static size_t widest_text(const size_t widths[TABLE_COLUMNS_MAX], const table *t
 {
     size_t widest = t->column_count;
     for (size_t i = 0; i < t->column_count; i++)
-        if (t->columns[i].align == TABLE_LEFT && widths[i] > TABLE_CUT_MIN &&
+        if (t->columns[i].align != TABLE_RIGHT && widths[i] > TABLE_CUT_MIN &&
             (widest == t->column_count || widths[i] > widths[widest]))
             widest = i;
     return widest;
@@ -106,43 +106,59 @@ static void widths_fit(size_t widths[TABLE_COLUMNS_MAX], const table *t, size_t 
     }
 }
 
-static void write_blanks(FILE *out, size_t count)
+/* What is shown of a text: all of it, or a head, an ellipsis and a tail (which may be empty). */
+typedef struct shown_text {
+    size_t head_bytes;
+    const char *tail; /* NULL: not cut */
+    size_t columns;   /* a cut text may be one or two short, where a wide character did not fit */
+} shown_text;
+
+/* Where the end of `text` begins that takes at most `columns`. */
+static const char *tail_of(const char *text, size_t text_columns, size_t columns)
 {
-    fprintf(out, "%*s", (int)count, "");
+    text += visible_cut(text, text_columns - columns);
+    while (visible_columns(text, strlen(text)) > columns)
+        do
+            text++;
+        while (((unsigned char)*text & 0xC0) == 0x80);
+    return text;
 }
 
-static void write_text(FILE *out, const table_cell *cell, size_t width, bool color)
+static shown_text text_fit(const table_cell *cell, size_t width, table_align align)
+{
+    const size_t size = strlen(cell->text);
+    if (cell->columns <= width)
+        return (shown_text){.head_bytes = size, .columns = cell->columns};
+    /* Names that stand below each other mostly begin alike. */
+    const size_t tail_columns = align == TABLE_NAME ? (width - 1) * 2 / 3 : 0;
+    shown_text shown = {.head_bytes = visible_cut(cell->text, width - 1 - tail_columns), .tail = cell->text + size};
+    if (tail_columns)
+        shown.tail = tail_of(cell->text, cell->columns, tail_columns);
+    shown.columns = visible_columns(cell->text, shown.head_bytes) + 1 + visible_columns(shown.tail, strlen(shown.tail));
+    return shown;
+}
+
+/* Blanks are owed in *blanks until something stands behind them, so that no line ends in one. */
+static void write_cell(FILE *out, size_t *blanks, const table_cell *cell, size_t width, table_align align, bool color)
 {
     static const char *const START[] = {
         [TABLE_PLAIN] = "",       [TABLE_BOLD] = "\x1b[1m",   [TABLE_DIM] = "\x1b[2m",
         [TABLE_RED] = "\x1b[31m", [TABLE_GREEN] = "\x1b[32m", [TABLE_YELLOW] = "\x1b[33m"};
-    bool colored = color && cell->color != TABLE_PLAIN;
-    if (colored)
-        fputs(START[cell->color], out);
-    if (cell->columns <= width)
-        fputs(cell->text, out);
-    else
-        fprintf(out, "%.*s%s", (int)visible_cut(cell->text, width - 1), cell->text, ELLIPSIS);
-    if (colored)
-        fputs("\x1b[0m", out);
-}
+    const shown_text shown = text_fit(cell, width, align);
+    const bool colored = color && cell->color != TABLE_PLAIN;
 
-/* `last`: no blanks are written behind it. */
-static void write_cell(FILE *out, const table_cell *cell, size_t width, table_align align, bool last, bool color)
-{
-    /* A cut text may be one column short, when a wide character did not fit. */
-    size_t used =
-        cell->columns <= width ? cell->columns : visible_columns(cell->text, visible_cut(cell->text, width - 1)) + 1;
-    if (align == TABLE_RIGHT)
-        write_blanks(out, width - used);
-    write_text(out, cell, width, color);
-    if (!last)
-        write_blanks(out, (align == TABLE_LEFT ? width - used : 0) + GAP);
+    *blanks += align == TABLE_RIGHT ? width - shown.columns : 0;
+    if (shown.columns) {
+        fprintf(out, "%*s%s%.*s%s%s%s", (int)*blanks, "", colored ? START[cell->color] : "", (int)shown.head_bytes,
+                cell->text, shown.tail ? ELLIPSIS : "", shown.tail ? shown.tail : "", colored ? "\x1b[0m" : "");
+        *blanks = 0;
+    }
+    *blanks += (align == TABLE_RIGHT ? 0 : width - shown.columns) + GAP;
 }
 
 int table_write(FILE *out, const table *t, size_t width, bool color, ckpt_error *err)
 {
-    size_t widths[TABLE_COLUMNS_MAX];
+    size_t widths[TABLE_COLUMNS_MAX], blanks = 0;
 
     assert(t->count % t->column_count == 0);
     widths_measure(widths, t);
@@ -150,10 +166,11 @@ int table_write(FILE *out, const table *t, size_t width, bool color, ckpt_error 
         widths_fit(widths, t, width);
     for (size_t i = 0; i < t->count; i++) {
         size_t column = i % t->column_count;
-        bool last = column + 1 == t->column_count;
-        write_cell(out, &t->cells[i], widths[column], t->columns[column].align, last, color);
-        if (last)
+        write_cell(out, &blanks, &t->cells[i], widths[column], t->columns[column].align, color);
+        if (column + 1 == t->column_count) {
             fputc('\n', out);
+            blanks = 0;
+        }
     }
     return ferror(out) ? error_errno(err, errno, "write table") : 0;
 }

@@ -20,12 +20,16 @@
 #define TABLE_COLUMNS_MAX 32
 #define TABLE_CUT_MIN     8u /* columns that a cut text keeps at least */
 
-typedef enum table_align { TABLE_LEFT, TABLE_RIGHT } table_align;
+typedef enum table_align {
+    TABLE_LEFT,  /* text, which is cut at its end where there is no room */
+    TABLE_NAME,  /* names, which are cut in the middle: their ends tell them apart */
+    TABLE_RIGHT, /* numbers, which are never cut */
+} table_align;
 typedef enum table_color { TABLE_PLAIN, TABLE_BOLD, TABLE_DIM, TABLE_RED, TABLE_GREEN, TABLE_YELLOW } table_color;
 
 typedef struct table_column {
     const char *header; /* NULL in the first column: no header line */
-    table_align align;  /* TABLE_LEFT is text, which may be cut; TABLE_RIGHT is for numbers, which never are */
+    table_align align;
 } table_column;
 
 typedef struct table table;

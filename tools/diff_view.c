@@ -308,7 +308,7 @@ int diff_write_tensors(FILE *out, const ckpt_diff *diff, bool all, size_t width,
         columns[used++] = (table_column){"INF", TABLE_RIGHT};
     }
     columns[used++] = (table_column){"TYPE", TABLE_LEFT};
-    columns[used++] = (table_column){"TENSOR", TABLE_LEFT};
+    columns[used++] = (table_column){"TENSOR", TABLE_NAME};
     TRY(table_new(&t, columns, used, err));
     for (size_t i = 0; i < diff->tensor_count; i++) {
         const ckpt_diff_tensor *row = &diff->tensors[i];
@@ -344,7 +344,7 @@ int diff_write_groups(FILE *out, const diff_group *groups, size_t count, size_t 
 {
     static const table_column COLUMNS[] = {{"TENSORS", TABLE_RIGHT}, {"CHANGED", TABLE_RIGHT}, {"MAX", TABLE_RIGHT},
                                            {"MEAN", TABLE_RIGHT},    {"MAX REL", TABLE_RIGHT}, {"MIN COS", TABLE_RIGHT},
-                                           {"CHANGES", TABLE_LEFT},  {"GROUP", TABLE_LEFT}};
+                                           {"CHANGES", TABLE_LEFT},  {"GROUP", TABLE_NAME}};
     int rc = 0;
     table *t = NULL;
 
@@ -377,7 +377,7 @@ int diff_write_files(FILE *out, const ckpt_diff *diff, bool all, size_t width, b
                                            {"BYTES", TABLE_RIGHT},
                                            {"SIZE", TABLE_RIGHT},
                                            {"NEW SIZE", TABLE_RIGHT},
-                                           {"FILE", TABLE_LEFT}};
+                                           {"FILE", TABLE_NAME}};
     int rc = 0;
     table *t = NULL;
     size_t rows = 0;

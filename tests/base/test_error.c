@@ -159,6 +159,19 @@ static void where_keeps_the_end_of_a_long_path(void **state)
     assert_string_equal(err.where, "short");
 }
 
+static void where_stays_one_line_whatever_it_quotes(void **state)
+{
+    (void)state;
+    ckpt_error err = {0};
+    char path[300];
+    error_where(&err, "runs/a\nb\x1b[31m\x7f");
+    assert_string_equal(err.where, "runs/a?b?[31m?");
+    memset(path, '\n', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    error_where(&err, path);
+    assert_null(strchr(err.where, '\n'));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +187,7 @@ int main(void)
         cmocka_unit_test(prefix_cuts_the_tail_between_characters),
         cmocka_unit_test(hint_of_a_lower_layer_is_kept),
         cmocka_unit_test(where_keeps_the_end_of_a_long_path),
+        cmocka_unit_test(where_stays_one_line_whatever_it_quotes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

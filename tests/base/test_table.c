@@ -43,7 +43,7 @@ static void columns_are_aligned_without_trailing_blanks(void **state)
     assert_written(t, 0, false,
                    "NAME             SIZE  MESSAGE\n"
                    "a.pt         12.3 MiB  first\n"
-                   "epoch_10.pt       1 B  \n");
+                   "epoch_10.pt       1 B\n");
     table_free(t);
 }
 
@@ -100,6 +100,37 @@ static void a_cut_wide_character_leaves_a_blank(void **state)
     assert_written(t, 25, false,
                    "NAME        SIZE  MESSAGE\n"
                    "\xe6\xa8\xa1\xe6\xa8\xa1\xe6\xa8\xa1\xe6\xa8\xa1" ELLIPSIS "    1 B  x\n");
+    table_free(t);
+}
+
+static void a_name_is_cut_in_its_middle(void **state)
+{
+    (void)state;
+    static const table_column NAMES[] = {{NULL, TABLE_NAME}, {NULL, TABLE_NAME}};
+    static const char *const CELLS[] = {"optimizer.state.0.exp_avg",
+                                        "\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b.pt"};
+    table *t = NULL;
+    assert_int_equal(table_new(&t, NAMES, 2, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(table_add(t, CELLS[i], TABLE_PLAIN, NULL), 0);
+    /* 13 + 2 + 8: of 12 columns 4 and 8; of 7 columns 3 and 4, where one of 3 stays blank. */
+    assert_written(t, 0, false, "optimizer.state.0.exp_avg  \xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b.pt\n");
+    assert_written(t, 26, false, "opti" ELLIPSIS ".exp_avg  \xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b.pt\n");
+    assert_written(t, 18, false,
+                   "opt" ELLIPSIS "_avg  "
+                   "\xe6\xa8\xa1" ELLIPSIS ".pt\n");
+    table_free(t);
+}
+
+static void empty_cells_at_the_end_leave_no_blanks(void **state)
+{
+    (void)state;
+    static const char *const CELLS[] = {"a", "", "", "", "1 B", ""};
+    table *t = table_of(CELLS, 6);
+    assert_written(t, 0, false,
+                   "NAME  SIZE  MESSAGE\n"
+                   "a\n"
+                   "       1 B\n");
     table_free(t);
 }
 
@@ -160,6 +191,8 @@ int main(void)
         cmocka_unit_test(wide_and_combining_characters_keep_the_columns_straight),
         cmocka_unit_test(the_widest_text_is_cut_to_the_terminal),
         cmocka_unit_test(a_cut_wide_character_leaves_a_blank),
+        cmocka_unit_test(a_name_is_cut_in_its_middle),
+        cmocka_unit_test(empty_cells_at_the_end_leave_no_blanks),
         cmocka_unit_test(numbers_are_never_cut_and_texts_keep_eight_columns),
         cmocka_unit_test(hostile_cells_cannot_reach_the_terminal),
         cmocka_unit_test(colours_are_written_only_when_asked_for),
