@@ -27,7 +27,7 @@ struct frame_coder {
     pool *pool;
     frame_reader **readers;     /* one a worker */
     unsigned char **references; /* one a worker: a decoded reference chunk */
-    coder_slot slots[FRAME_CODER_SLOTS_MAX];
+    coder_slot *slots;
     unsigned slot_count, worker_count;
     pack_writer *writer;
     sha256_stream *frame_stream;
@@ -136,15 +136,15 @@ int frame_coder_new(frame_coder **out, pool *p, pack_set *packs, ckpt_error *err
     c->worker_count = pool_size(p);
     c->readers = calloc(c->worker_count, sizeof *c->readers);
     c->references = calloc(c->worker_count, sizeof *c->references);
+    c->slots = calloc(FRAME_CODER_SLOTS(c->worker_count), sizeof *c->slots);
     c->frame_stream = sha256_new();
-    FAIL_IF_NULL(c->readers && c->references && c->frame_stream, err);
+    FAIL_IF_NULL(c->readers && c->references && c->slots && c->frame_stream, err);
     for (unsigned i = 0; i < c->worker_count; i++) {
         TRY(frame_reader_new(&c->readers[i], packs, err));
         c->references[i] = malloc(CODEC_CHUNK_BYTES);
         FAIL_IF_NULL(c->references[i], err);
     }
-    const unsigned wanted = 2 * c->worker_count + 4;
-    while (c->slot_count < wanted && c->slot_count < FRAME_CODER_SLOTS_MAX) {
+    while (c->slot_count < FRAME_CODER_SLOTS(c->worker_count)) {
         coder_slot *const slot = &c->slots[c->slot_count++];
         slot->coder = c;
         slot->task.run = slot_code;
@@ -184,6 +184,7 @@ void frame_coder_free(frame_coder *c)
     }
     free(c->readers);
     free(c->references);
+    free(c->slots);
     sha256_free(c->frame_stream);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);

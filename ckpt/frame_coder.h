@@ -11,8 +11,7 @@
 #include "pack.h"
 #include "pool.h"
 
-#define FRAME_CODER_WORKERS_MAX 8 /* bounds memory: about 9 MiB a worker */
-#define FRAME_CODER_SLOTS_MAX   (2 * FRAME_CODER_WORKERS_MAX + 4)
+#define FRAME_CODER_SLOTS(workers) (2 * (workers) + 4) /* of 2 MiB each */
 
 typedef struct frame_coder frame_coder;
 

@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RESTORE_WORKERS_MAX 8
-#define RESTORE_SLOTS_MAX   (2 * RESTORE_WORKERS_MAX + 4)
+#define RESTORE_SLOTS_MAX   (2 * STORE_WORKERS_MAX + 4)
 #define RESTORE_SMALL_BYTES ((size_t)64 << 10)  /* smaller units are copied from kept chunks */
 #define RESTORE_FLUSH_BYTES ((uint64_t)8 << 20) /* the kernel is asked to write so often */
 

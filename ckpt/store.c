@@ -420,8 +420,10 @@ int store_pool(pool **out, ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
 
-    if (!store->pool)
-        TRY(pool_new(&store->pool, store->threads, err));
+    if (!store->pool) {
+        const unsigned wanted = store->threads ? store->threads : pool_threads_default();
+        TRY(pool_new(&store->pool, wanted < STORE_WORKERS_MAX ? wanted : STORE_WORKERS_MAX, err));
+    }
     *out = store->pool;
 out:
     return rc;

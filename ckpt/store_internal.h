@@ -14,6 +14,10 @@
 
 #include "pool.h"
 
+/* Threads of a store's pool, whatever -j says: each keeps up to 9 MiB (a chain of references on its way, its scratch, and
+ * two chunks before and behind it), and saving, restoring and verifying stay below 96 MiB. */
+#define STORE_WORKERS_MAX 8
+
 struct ckpt_store {
     char path[FILE_PATH_MAX];      /* .../.ckpt */
     char packs_dir[FILE_PATH_MAX]; /* and so on */
@@ -29,7 +33,7 @@ struct ckpt_store {
 };
 
 /* store.c */
-int store_pool(pool **out, ckpt_store *store, ckpt_error *err); /* made on first use */
+int store_pool(pool **out, ckpt_store *store, ckpt_error *err); /* made on first use, of STORE_WORKERS_MAX at most */
 int store_writable(const ckpt_store *store, ckpt_error *err);   /* CKPT_EVERSION or CKPT_EIO with a hint */
 void store_note(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes the caller's options over the defaults in `own`; both begin with their size, and the caller's may be that of an

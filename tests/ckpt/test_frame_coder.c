@@ -233,6 +233,8 @@ static void failure_of_the_writer_is_told_by_the_next_call_and_by_drain(void **s
     free(data);
 }
 
+#define WORKERS 2
+#define SLOTS   FRAME_CODER_SLOTS(WORKERS)
 static void frame_left_unfinished_is_filled_with_zeros(void **state)
 {
     const fixture *const f = *state;
@@ -242,10 +244,10 @@ static void frame_left_unfinished_is_filled_with_zeros(void **state)
     size_t size;
     sha256 name;
     coding c;
-    coding_open(&c, f, 2);
+    coding_open(&c, f, WORKERS);
     const pack_frame row = {.size = 3 * CODEC_CHUNK_BYTES, .reference_pack = PACK_NONE, .kind = FRAME_OTHER};
-    MUST(frame_coder_pad(c.coder, ERR));                 /* nothing begun, nothing to do */
-    for (uint32_t i = 0; i < FRAME_CODER_SLOTS_MAX; i++) /* so that no slot holds zeros */
+    MUST(frame_coder_pad(c.coder, ERR)); /* nothing begun, nothing to do */
+    for (uint32_t i = 0; i < SLOTS; i++) /* so that no slot holds zeros */
         MUST(frame_put(&number, &c, dirt, CODEC_CHUNK_BYTES, &PLANES, NULL, ERR));
     MUST(frame_coder_begin(&number, c.coder, &row, &PLANES, NULL, ERR));
     MUST(frame_coder_chunk(&slot, &size, c.coder, ERR));
@@ -253,12 +255,12 @@ static void frame_left_unfinished_is_filled_with_zeros(void **state)
     MUST(frame_coder_submit(c.coder, ERR));
     MUST(frame_coder_pad(c.coder, ERR));
     MUST(frame_put(&number, &c, data, 1000, &PLANES, NULL, ERR));
-    assert_int_equal(number, FRAME_CODER_SLOTS_MAX + 1);
+    assert_int_equal(number, SLOTS + 1);
     MUST(frame_coder_drain(c.coder, ERR));
     finish(&name, &c.writer, f);
     coding_close(&c);
-    assert_frame(f, &name, FRAME_CODER_SLOTS_MAX, zeros, 3 * CODEC_CHUNK_BYTES);
-    assert_frame(f, &name, FRAME_CODER_SLOTS_MAX + 1, data, 1000);
+    assert_frame(f, &name, SLOTS, zeros, 3 * CODEC_CHUNK_BYTES);
+    assert_frame(f, &name, SLOTS + 1, data, 1000);
     free(dirt);
     free(zeros);
     free(data);

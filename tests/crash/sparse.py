@@ -7,26 +7,16 @@
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from trial import Program, Report
+from trial import Program, Report, memory_faults
 
 SIZE, SIZE_FULL = (4 << 30) + (64 << 20), 8 << 30
 BLOCK = 64 << 10
 ISLANDS = (0, (1 << 30) + 12345, (4 << 30) - 100, (4 << 30) + (60 << 20))  # where bytes stand; one crosses 4 GiB
 DISK_USED_MAX = 64 << 20
-MEMORY_MAX = 96 << 20  # above what `ckpt version` takes
-
-
-def peak_memory(ckpt, meter, root, *words):
-    done = subprocess.run([meter, ckpt.path, *map(str, words)], cwd=root, env=ckpt.environment(),
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{words[0]}: exit {done.returncode}: {done.stderr}")
-    return int(done.stdout)
 
 
 def island(index):
@@ -87,11 +77,8 @@ def main():
     try:
         make(root / "state.bin", whole)
         ckpt.must(root, "init")
-        base = peak_memory(ckpt, args.meter, root, "version")
         for words in (("save", "state.bin"), ("restore", "latest", "-o", "out")):
-            peak = peak_memory(ckpt, args.meter, root, *words)
-            print(f"{words[0]}: {(peak - base) / 2**20:.1f} MiB above `ckpt version` ({base / 2**20:.1f} MiB)")
-            report.add(f"memory of {words[0]}", [f"{peak - base} bytes"] if peak - base > MEMORY_MAX else [])
+            report.add(f"memory of {words[0]}", memory_faults(ckpt, args.meter, root, *words))
         restored = root / "out/state.bin"
         report.add("restored file", content_faults(restored, whole))
         used = restored.stat().st_blocks * 512

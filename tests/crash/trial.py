@@ -16,6 +16,7 @@ SNAPSHOT_NAME = re.compile(r"\d{8}-([0-9a-f]{64})\.json")
 PACK_NAME = re.compile(r"([0-9a-f]{64})\.pack")
 TMP_NAME = re.compile(r".+\.\d+\.[0-9a-f]{16}\.tmp")
 SPACE_WANTED = 400 << 20
+MEMORY_MAX = 96 << 20  # above what `ckpt version` takes
 
 
 def scratch_folder():
@@ -70,6 +71,22 @@ class Program:
     def save(self, root, *words):
         """The id of the new checkpoint."""
         return json.loads(self.must(root, "--json", "save", *words))["id"]
+
+
+def peak_memory(ckpt, meter, root, *words):
+    done = subprocess.run([meter, ckpt.path, *map(str, words)], cwd=root, env=ckpt.environment(),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"`ckpt {' '.join(map(str, words))}`: exit {done.returncode}: {done.stderr}")
+    return int(done.stdout)
+
+
+def memory_faults(ckpt, meter, root, *words):
+    """Runs a command under `meter` (peak_memory.c), which must succeed in MEMORY_MAX."""
+    base = peak_memory(ckpt, meter, root, "version")
+    peak = peak_memory(ckpt, meter, root, *words)
+    print(f"{' '.join(words)}: {(peak - base) / 2**20:.1f} MiB above `ckpt version` ({base / 2**20:.1f} MiB)")
+    return [f"{peak - base} bytes"] if peak - base > MEMORY_MAX else []
 
 
 def manifest(folder):
