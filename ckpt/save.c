@@ -238,6 +238,19 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+/* Times of files come in ticks of up to 10 ms, so a file written that short ago could be written again without a trace.
+ * Such a file is given the time to become old enough. */
+static void settle(const struct stat *st)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t age_ns =
+        ((int64_t)now.tv_sec - st->st_mtim.tv_sec) * 1000000000 + (now.tv_nsec - st->st_mtim.tv_nsec);
+    if (age_ns >= 0 && age_ns < SAVE_SETTLE_NS)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(SAVE_SETTLE_NS - age_ns)}, NULL);
+}
+
 /* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
 static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
@@ -250,6 +263,8 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     rc = file_open(&fd, &size, entry->source, err);
     *gone = rc == CKPT_ENOTFOUND;
     TRY(rc);
+    if (fstat(fd, &before) == 0)
+        settle(&before);
     if (fstat(fd, &before)) {
         rc = error_errno(err, errno, "%s", entry->source);
         goto out;

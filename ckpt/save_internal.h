@@ -20,7 +20,8 @@
 #define SAVE_BATCH_BYTES_MAX     ((uint64_t)16 << 20)  /* small pieces held in memory at a time */
 #define SAVE_ROLL_FILE_BYTES_MIN ((uint64_t)256 << 10) /* files from this size on get a pack of their own */
 #define SAVE_ROLLS_MAX           256
-#define SAVE_READ_TRIES          4 /* of a file that changes */
+#define SAVE_SETTLE_NS           INT64_C(20000000) /* age from which a file's time stamp tells of each later write */
+#define SAVE_READ_TRIES          4                 /* of a file that changes */
 
 /* A run of bytes of the file being saved and where they lie in the store. */
 typedef struct piece {
