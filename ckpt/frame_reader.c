@@ -87,7 +87,7 @@ static void prefix_chunk(ckpt_error *err, const pack *p, uint32_t frame, uint32_
     char hex[SHA256_HEX_SIZE];
 
     sha256_hex(hex, &p->name);
-    error_prefix(err, "pack %.12s: frame %" PRIu32 ": chunk %" PRIu32, hex, frame, i);
+    error_prefix(err, "pack %.8s: frame %" PRIu32 ": chunk %" PRIu32, hex, frame, i);
 }
 
 /* Reads the coded chunk i of step->at; *needs tells whether the chain goes on. */

@@ -233,7 +233,7 @@ int intent_take(intent *in, const sha256 *packs, size_t count, ckpt_error *err)
     for (size_t i = 0; i < fresh; i++) {
         TRY(pack_look(&there, in->store, &unknown[i], err));
         sha256_hex(hex, &unknown[i]);
-        FAIL_IF(!there, err, CKPT_ENOTFOUND, "the pack %.12s was pruned a moment ago", hex);
+        FAIL_IF(!there, err, CKPT_ENOTFOUND, "the pack %.8s was pruned a moment ago", hex);
     }
     TRY(names_remember(in, unknown, fresh, err));
 out:
@@ -256,7 +256,7 @@ int intent_check(intent *in, ckpt_error *err)
         TRY(pack_look(&there, in->store, &in->packs[i], err));
         if (!there) {
             sha256_hex(hex, &in->packs[i]);
-            rc = error_set(err, CKPT_EDATA, "the pack %.12s was removed while it was being used", hex);
+            rc = error_set(err, CKPT_EDATA, "the pack %.8s was removed while it was being used", hex);
             error_hint(err, "save again; if it stays, `ckpt verify` tells more");
             goto out;
         }

@@ -10,10 +10,10 @@
 #include <strings.h>
 
 #define NAME_BYTES_MAX  512
-#define NAME_PREFIX_MIN 4  /* digits of an id prefix */
-#define NAME_SHOWN      12 /* digits of an id in messages */
-#define NAME_NEAR_MAX   3  /* candidates in a message or hint */
-#define NAME_EDITS_MAX  2  /* a tag so many letters away may have been meant */
+#define NAME_PREFIX_MIN 4 /* digits of an id prefix */
+#define NAME_SHOWN      8 /* digits of an id in messages, as in the tables of the program */
+#define NAME_NEAR_MAX   3 /* candidates in a message or hint */
+#define NAME_EDITS_MAX  2 /* a tag so many letters away may have been meant */
 #define NAME_HINT_SIZE  200
 
 /* A name taken apart, and the one listing that answers it. */
@@ -133,7 +133,7 @@ static int find_best(size_t *at, const question *q, ckpt_error *err)
         goto out;
     if (m.key[0]) {
         rc = error_set(err, CKPT_ENOTFOUND, "no checkpoint has a value of `%s`, so none is the best", m.key);
-        error_hint(err, "`ckpt save --meta %s=VALUE` gives one; `best` in config.ini names another key", m.key);
+        error_hint(err, "save with the meta pair %s=VALUE, or let `best` in config.ini name another key", m.key);
     } else {
         rc = error_set(err, CKPT_ENOTFOUND, "config.ini does not say what is best");
         error_hint(err, "write `best = val_acc max` under [retention] in %s", q->store->config_path);
@@ -174,7 +174,7 @@ static int find_step(size_t *at, const question *q, const char *digits, ckpt_err
     if (nearest != CKPT_STEP_NONE)
         error_hint(err, "the nearest is `step:%" PRId64 "`; `ckpt log` lists all", nearest);
     else
-        error_hint(err, "no checkpoint was saved with `--step`; `ckpt log` lists all");
+        error_hint(err, "no checkpoint was saved with a step; `ckpt log` lists all");
 out:
     return rc;
 }
@@ -283,8 +283,10 @@ int name_resolve(snapshot_name *out, ckpt_store *store, const char *name, ckpt_e
     TRY(snapshot_names(&q.names, &q.count, store->snapshots_dir, err));
     TRY(find_base(&at, &q, err));
     if (q.back >= q.count - at) {
-        rc = error_set(err, CKPT_ENOTFOUND, "`%s`: there are only %zu checkpoints before `%s`", name, q.count - at - 1,
-                       q.base);
+        const size_t before = q.count - at - 1;
+        rc = before ? error_set(err, CKPT_ENOTFOUND, "`%s`: only %zu checkpoint%s before `%s`", name, before,
+                                before == 1 ? " is" : "s are", q.base)
+                    : error_set(err, CKPT_ENOTFOUND, "`%s`: `%s` is the oldest checkpoint", name, q.base);
         error_hint(err, "`ckpt log` lists all");
         goto out;
     }

@@ -225,7 +225,7 @@ int pack_check(const pack *p, ckpt_error *err)
     pack_let_go(p);
     TRY(rc);
     sha256_hex(hex, &p->name);
-    FAIL_IF(sha256_compare(&hash, &p->name) != 0, err, CKPT_EDATA, "pack %.12s does not have the SHA-256 of its name",
+    FAIL_IF(sha256_compare(&hash, &p->name) != 0, err, CKPT_EDATA, "pack %.8s does not have the SHA-256 of its name",
             hex);
 out:
     return rc;

@@ -194,8 +194,8 @@ static int needs_mark(bool *known, pruner *p, ckpt_error *err)
         if (!told && *known) {
             *known = false;
             store_note(p->store,
-                       "no packs are removed, as the damaged checkpoint %.12s may need them (%s); `ckpt verify` tells "
-                       "more, `ckpt rm %.12s` gives it up",
+                       "no packs are removed, as the damaged checkpoint %.8s may need them (%s); `ckpt verify` tells "
+                       "more, `ckpt rm %.8s` gives it up",
                        p->result->rows[i].id, p->entries[i].why, p->result->rows[i].id);
         }
     }

@@ -143,7 +143,7 @@ int reach_check(char why[REACH_WHY_SIZE], sha256 *at_fault, reach *r, const sha2
     why[0] = 0;
     sha256_hex(hex, own_pack);
     if (!own) {
-        snprintf(why, REACH_WHY_SIZE, "its pack %.12s is missing", hex);
+        snprintf(why, REACH_WHY_SIZE, "its pack %.8s is missing", hex);
         goto out;
     }
     TRY(reach_read(r, own, err));
@@ -154,7 +154,7 @@ int reach_check(char why[REACH_WHY_SIZE], sha256 *at_fault, reach *r, const sha2
     if (own->lacks) {
         bad = &own->lacking;
         sha256_hex(hex, bad);
-        snprintf(why, REACH_WHY_SIZE, "it needs the pack %.12s, which is missing", hex);
+        snprintf(why, REACH_WHY_SIZE, "it needs the pack %.8s, which is missing", hex);
         goto out;
     }
     for (uint32_t i = 0; i < own->need_count && !why[0]; i++) {

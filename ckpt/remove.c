@@ -20,8 +20,7 @@ static int tags_release(ckpt_store *store, const sha256 *id, bool force, ckpt_er
             continue;
         if (!force) {
             sha256_hex(hex, id);
-            rc = error_set(err, CKPT_ECONFIRM, "the checkpoint %.12s has the tag `%s`", hex, tags[i].name);
-            error_hint(err, "`--yes` removes it with its tags");
+            rc = error_set(err, CKPT_ECONFIRM, "the checkpoint %.8s has the tag `%s`", hex, tags[i].name);
             goto out;
         }
         TRY(ckpt_tag_remove(store, tags[i].name, err));

@@ -198,7 +198,6 @@ static int preflight(restorer *r, ckpt_error *err)
         else
             rc = error_set(err, CKPT_ECONFIRM, "%zu files exist and differ, %s among them", differing, first);
         error_where(err, r->dir);
-        error_hint(err, "--yes overwrites, -o DIR restores elsewhere");
     }
 out:
     return rc;

@@ -148,8 +148,7 @@ static int tag_write(ckpt_store *store, const char *tag, const sha256 *id, bool 
         goto out;
     if (rc == 0 && !move) {
         sha256_hex(old_hex, &old);
-        rc = error_set(err, CKPT_ECONFIRM, "the tag `%s` names another checkpoint, %.12s", tag, old_hex);
-        error_hint(err, "`--yes` moves it");
+        rc = error_set(err, CKPT_ECONFIRM, "the tag `%s` names another checkpoint, %.8s", tag, old_hex);
         goto out;
     }
     sha256_hex(text, id);

@@ -128,7 +128,7 @@ static int task_judge(verifier *v, const pack_task *t, ckpt_error *err)
     sha256_hex(hex, &t->pack->name);
     t->pack->why = strdup(why);
     FAIL_IF_NULL(t->pack->why, err);
-    TRY(verify_fault(v, &t->pack->name, NULL, err, "pack %.12s: %s", hex, why));
+    TRY(verify_fault(v, &t->pack->name, NULL, err, "pack %.8s: %s", hex, why));
 out:
     return rc;
 }

@@ -55,6 +55,8 @@ static int restore(ckpt_restore_result *restored, session *s, const char *name, 
     session_work_begin(s, "restore");
     int rc = ckpt_restore_files(restored, s->store, name, options, err);
     session_work_end(s);
+    if (rc == CKPT_ECONFIRM)
+        error_hint(err, "--yes overwrites, -o DIR restores elsewhere");
     if (rc != CKPT_ECONFIRM || options->dry_run || !session_can_ask() || !session_ask(err->message, "overwrite"))
         return rc;
     *err = (ckpt_error){0};
@@ -76,8 +78,6 @@ static int cmd_restore(session *s, ckpt_error *err)
     s->notes_are_warnings = true;
     TRY(session_open(s, err));
     TRY(restore(&restored, s, name, &options, err));
-    if (restored.fell_back && !s->note_count)
-        session_warn(s, "%s is damaged; %.*s is the newest good one", name, PRINT_ID_DIGITS, restored.id);
     if (s->json)
         TRY(print_json(&restored, &options, print_clock() - begin, err));
     else if (!s->quiet)

@@ -45,6 +45,11 @@ static const ckpt_info *list_find(const ckpt_list *list, const char *id)
     return NULL;
 }
 
+static void hint_force(ckpt_error *err)
+{
+    error_hint(err, "--force removes it with its tags");
+}
+
 /* Tagged checkpoints are found before the first one goes. */
 static int removal_check(const removal *r, const ckpt_list *list, bool force, ckpt_error *err)
 {
@@ -53,7 +58,7 @@ static int removal_check(const removal *r, const ckpt_list *list, bool force, ck
         const ckpt_info *info = list_find(list, r->ids[i]);
         if (info && info->tag_count) {
             rc = error_set(err, CKPT_ECONFIRM, "rm: %.*s has the tag %s", PRINT_ID_DIGITS, info->id, info->tags[0]);
-            error_hint(err, "--force removes it all the same");
+            hint_force(err);
             goto out;
         }
     }
@@ -75,6 +80,14 @@ static void print_line(const char *verb, const char *id, const ckpt_info *info)
         }
     }
     fputc('\n', stdout);
+}
+
+static int remove_one(session *s, const char *id, bool force, ckpt_error *err)
+{
+    const int rc = ckpt_remove(s->store, id, force, err);
+    if (rc == CKPT_ECONFIRM) /* tagged since removal_check looked */
+        hint_force(err);
+    return rc;
 }
 
 static int print_json(const removal *r, bool dry_run, ckpt_error *err)
@@ -112,7 +125,7 @@ static int cmd_rm(session *s, ckpt_error *err)
         snprintf(question, sizeof(question), "remove %s", print_count(what, r.count, "checkpoint"));
         TRY(session_confirm(s, question, err));
         for (size_t i = 0; i < r.count; i++)
-            TRY(ckpt_remove(s->store, r.ids[i], force, err));
+            TRY(remove_one(s, r.ids[i], force, err));
     }
     if (s->json)
         TRY(print_json(&r, dry_run, err));

@@ -133,14 +133,16 @@ static int tag_set(session *s, const char *tag, const char *name, ckpt_error *er
     int rc = 0;
     char id[CKPT_ID_SIZE];
 
-    TRY(ckpt_find(id, s->store, name, err));
-    rc = ckpt_tag_set(s->store, tag, id, arguments_flag(&s->args, "yes"), err);
+    rc = ckpt_tag_set(s->store, tag, name, arguments_flag(&s->args, "yes"), err);
     if (rc == CKPT_ECONFIRM && session_can_ask() && session_ask(err->message, "move it")) {
         *err = (ckpt_error){0};
-        rc = ckpt_tag_set(s->store, tag, id, true, err);
+        rc = ckpt_tag_set(s->store, tag, name, true, err);
     }
+    if (rc == CKPT_ECONFIRM)
+        error_hint(err, "--yes moves it here");
     if (rc)
         goto out;
+    TRY(ckpt_find(id, s->store, tag, err));
     TRY(print_change(s, tag, id, err));
 out:
     return rc;
