@@ -102,8 +102,10 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     FAIL_IF_NULL(text, err);
     TRY(source->read(source, text, PREFIX_SIZE, (size_t)size, err));
     FAIL_IF(count_marks(text, (size_t)size) > MARKS_MAX, err, CKPT_EFORMAT, "safetensors: header has too many values");
+    /* The library has nothing to say on most failed allocations. One it never tells of: where its buffer for a word of
+     * over 15 letters cannot grow, letters are lost. A name in the tables is then wrong, or the file opaque; the bytes
+     * of the file come from the file, so that a restore is right all the same. */
     h->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
-    /* The library has nothing to say on most failed allocations. */
     if (!h->root && (json_error_code(&why) == json_error_out_of_memory || !why.text[0]))
         TRY(error_memory(err));
     FAIL_IF(!h->root, err, CKPT_EFORMAT, "safetensors: header: %s", why.text);
@@ -282,6 +284,7 @@ static int header_add_tensor(json_t *root, uint64_t *offset, const ckpt_tensor *
     }
     FAIL_IF(tensor_view_row_major(&view, NULL) || !checked_add(&end, *offset, view.span_bytes) || end > INT64_MAX, err,
             CKPT_EUSAGE, "%.200s: the shape overflows", tensor->name);
+    FAIL_IF(!tensor->data && view.span_bytes, err, CKPT_EUSAGE, "%.200s: has no data", tensor->name);
     json_t *entry = json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
                               (json_int_t)*offset, (json_int_t)end);
     if (json_object_set_new(root, tensor->name, entry))
@@ -299,6 +302,8 @@ static int header_add_values(json_t *root, const ckpt_value *values, size_t coun
 
     FAIL_IF_NULL(metadata, err);
     for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!values[i].key || !values[i].value, err, CKPT_EUSAGE, "value '%.200s' has no %s",
+                values[i].key ? values[i].key : "", values[i].key ? "text" : "name");
         FAIL_IF(json_object_get(metadata, values[i].key), err, CKPT_EUSAGE, "two values are named '%.200s'",
                 values[i].key);
         json_t *text = json_string(values[i].value);

@@ -102,7 +102,8 @@ const char *tensor_name_canonical(const char *name);
 void tensor_class_of(char out[64], const char *name);
 
 /* Writes the header of a safetensors file (8-byte length, JSON padded with blanks to a multiple of 8) for tensors laid
- * out one after the other in the given order. *header is malloc'ed. */
+ * out one after the other in the given order. *header is malloc'ed. CKPT_EUSAGE names the tensor or value that such a
+ * file cannot hold: its name, type or shape, one without data, one of two with the same name. */
 int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *tensors, size_t count,
                        const ckpt_value *values, size_t value_count, ckpt_error *err);
 

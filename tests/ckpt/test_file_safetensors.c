@@ -247,11 +247,13 @@ static void deep_nesting_and_millions_of_values_are_refused(void **state)
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */
 
+static unsigned char DATA[32]; /* the writer of a header does not look at it */
+
 static void a_written_header_reads_as_what_was_given(void **state)
 {
     const ckpt_tensor tensors[] = {
-        {.name = "a \"quoted\" \xc3\xa4", .dtype = CKPT_F32, .rank = 2, .shape = {2, 3}},
-        {.name = "scalar", .dtype = CKPT_I64},
+        {.name = "a \"quoted\" \xc3\xa4", .dtype = CKPT_F32, .rank = 2, .shape = {2, 3}, .data = DATA},
+        {.name = "scalar", .dtype = CKPT_I64, .data = DATA},
         {.name = "empty", .dtype = CKPT_BF16, .rank = 1, .shape = {0}},
     };
     const ckpt_value values[] = {{"step", "7"}, {"note", "two\nlines"}};
@@ -285,7 +287,7 @@ static void the_written_header_is_what_the_format_asks_for(void **state)
 {
     /* As the description of the format has it, blanks up to a multiple of 8. */
     const char expected[] = "\x38\0\0\0\0\0\0\0{\"w\":{\"dtype\":\"F16\",\"shape\":[5],\"data_offsets\":[0,10]}} ";
-    const ckpt_tensor tensor = {.name = "w", .dtype = CKPT_F16, .rank = 1, .shape = {5}};
+    const ckpt_tensor tensor = {.name = "w", .dtype = CKPT_F16, .rank = 1, .shape = {5}, .data = DATA};
     char *header;
     size_t header_size;
     (void)state;
@@ -308,17 +310,32 @@ static void assert_not_written(const ckpt_tensor *tensors, size_t count, const c
 
 static void what_the_format_cannot_hold_is_not_written(void **state)
 {
-    const ckpt_tensor twice[] = {{.name = "a", .dtype = CKPT_U8}, {.name = "a", .dtype = CKPT_U8}};
+    const ckpt_tensor twice[] = {{.name = "a", .dtype = CKPT_U8, .data = DATA},
+                                 {.name = "a", .dtype = CKPT_U8, .data = DATA}};
     (void)state;
     assert_not_written(twice, 2, "two tensors are named 'a'");
-    assert_not_written(&(ckpt_tensor){.name = "__metadata__", .dtype = CKPT_U8}, 1, "cannot be the name");
-    assert_not_written(&(ckpt_tensor){.name = "", .dtype = CKPT_U8}, 1, "cannot be the name");
-    assert_not_written(&(ckpt_tensor){.name = "\xff", .dtype = CKPT_U8}, 1, "cannot be the name");
+    assert_not_written(&(ckpt_tensor){.name = "a", .dtype = CKPT_U8}, 1, "a: has no data");
+    assert_not_written(&(ckpt_tensor){.name = "__metadata__", .dtype = CKPT_U8, .data = DATA}, 1, "cannot be the name");
+    assert_not_written(&(ckpt_tensor){.name = "", .dtype = CKPT_U8, .data = DATA}, 1, "cannot be the name");
+    assert_not_written(&(ckpt_tensor){.name = "\xff", .dtype = CKPT_U8, .data = DATA}, 1, "cannot be the name");
     assert_not_written(&(ckpt_tensor){.name = "a", .dtype = CKPT_C128}, 1, "no type c128");
     assert_not_written(&(ckpt_tensor){.name = "a", .dtype = CKPT_OPAQUE}, 1, "no type opaque");
     assert_not_written(&(ckpt_tensor){.name = "a", .dtype = CKPT_U8, .rank = 17}, 1, "over 16 dimensions");
     assert_not_written(&(ckpt_tensor){.name = "a", .dtype = CKPT_U8, .rank = 2, .shape = {UINT64_MAX, 2}}, 1,
                        "overflows");
+}
+
+static void a_value_without_name_or_text_is_not_written(void **state)
+{
+    const ckpt_value nameless = {NULL, "text"}, textless = {"epoch", NULL};
+    char *header;
+    size_t header_size;
+    ckpt_error err = {0};
+    (void)state;
+    assert_int_equal(safetensors_header(&header, &header_size, NULL, 0, &nameless, 1, &err), CKPT_EUSAGE);
+    assert_string_equal(err.message, "value '' has no name");
+    assert_int_equal(safetensors_header(&header, &header_size, NULL, 0, &textless, 1, &err), CKPT_EUSAGE);
+    assert_string_equal(err.message, "value 'epoch' has no text");
 }
 
 int main(void)
@@ -348,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_written_header_reads_as_what_was_given),
         cmocka_unit_test(the_written_header_is_what_the_format_asks_for),
         cmocka_unit_test(what_the_format_cannot_hold_is_not_written),
+        cmocka_unit_test(a_value_without_name_or_text_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

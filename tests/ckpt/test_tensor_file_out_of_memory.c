@@ -140,8 +140,9 @@ static void extents_survive_each_allocation_that_fails(void **state)
 
 static void the_header_writer_survives_each_allocation_that_fails(void **state)
 {
-    const ckpt_tensor tensors[] = {{.name = "a", .dtype = CKPT_F32, .rank = 2, .shape = {2, 3}},
-                                   {.name = "b", .dtype = CKPT_I64}};
+    float data[6] = {0};
+    const ckpt_tensor tensors[] = {{.name = "a", .dtype = CKPT_F32, .rank = 2, .shape = {2, 3}, .data = data},
+                                   {.name = "b", .dtype = CKPT_I64, .data = data}};
     const ckpt_value value = {"step", "7"};
     char *header;
     size_t size, failures = 0;
