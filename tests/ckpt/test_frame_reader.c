@@ -244,7 +244,7 @@ static void assert_refused(const fixture *f, const sha256 *name, int expected, c
     char hex[SHA256_HEX_SIZE];
     unsigned char *bytes = malloc(4 * CODEC_CHUNK_BYTES);
     sha256_hex(hex, blamed);
-    hex[12] = 0;
+    hex[8] = 0;
     const frame_at at = frame_of(&r, name, 0);
     assert_int_equal(frame_read(bytes, r.reader, at, 0, (size_t)at.pack->index.frames[0].size, &err), expected);
     if (!strstr(err.message, hex) || !strstr(err.message, why))

@@ -250,7 +250,7 @@ static void a_pack_that_is_gone_cannot_be_taken(void **state)
     MUST(intent_open(&in, f->store, ERR));
     MUST(intent_take(in, &PACK_A, 1, ERR));
     assert_int_equal(intent_take(in, both, 2, &err), CKPT_ENOTFOUND);
-    assert_non_null(strstr(err.message, "bb0000000000"));
+    assert_non_null(strstr(err.message, "pack bb000000 "));
     MUST(intent_check(in, ERR)); /* what was not taken is not missed */
     put_pack(f, &PACK_B);
     MUST(intent_take(in, both, 2, ERR));
