@@ -351,3 +351,12 @@ out:
     json_decref(root);
     return rc;
 }
+
+uint64_t tensor_bytes(const ckpt_tensor *tensor)
+{
+    uint64_t n = ckpt_dtype_size(tensor->dtype);
+
+    for (unsigned i = 0; i < tensor->rank; i++)
+        n *= tensor->shape[i];
+    return n;
+}

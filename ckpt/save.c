@@ -475,15 +475,6 @@ static int parts_read(const byte_source *source, void *dst, uint64_t offset, siz
     return 0;
 }
 
-static uint64_t tensor_bytes(const ckpt_tensor *t)
-{
-    uint64_t n = ckpt_dtype_size(t->dtype); /* safetensors_header() has checked that it fits */
-
-    for (unsigned i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name, const ckpt_tensor *tensors,
                       size_t count, const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                       ckpt_error *err)

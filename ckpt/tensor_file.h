@@ -106,5 +106,7 @@ void tensor_class_of(char out[64], const char *name);
  * file cannot hold: its name, type or shape, one without data, one of two with the same name. */
 int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *tensors, size_t count,
                        const ckpt_value *values, size_t value_count, ckpt_error *err);
+/* Bytes of a tensor that safetensors_header() took, so that they fit. */
+uint64_t tensor_bytes(const ckpt_tensor *tensor);
 
 #endif

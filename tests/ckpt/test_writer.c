@@ -1,9 +1,12 @@
-#include "store_fixture.h"
+#include "file_tree.h"
+
+#include "alloc_fail.h"
 
 #include <pthread.h>
 #include <signal.h>
 
-#define STATE_FLOATS 5000
+#define STATE_FLOATS     5000
+#define STATE_FLOATS_MAX 15000
 
 /* A save stands still at this gate, inside the writer's thread, until it is opened; while `fails` is set it is stopped
  * there with CKPT_EINTERRUPTED. */
@@ -79,18 +82,23 @@ static int teardown(void **state)
     return rc;
 }
 
-/* Submits a state all of whose elements are `value`, under the step of that number. */
-static int submit(writing *w, unsigned value, ckpt_importance importance, ckpt_error *err)
+/* Submits a state of so many elements, each of them `value`, under the step of that number. */
+static int submit_floats(writing *w, unsigned value, size_t count, ckpt_importance importance, ckpt_error *err)
 {
-    static float data[STATE_FLOATS];
+    float data[STATE_FLOATS_MAX];
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {STATE_FLOATS}, data};
-    for (size_t i = 0; i < STATE_FLOATS; i++)
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {count}, data};
+    for (size_t i = 0; i < count; i++)
         data[i] = (float)value;
     options.step = value;
     const int rc = ckpt_writer_submit(w->writer, NULL, &tensor, 1, NULL, 0, &options, importance, err);
     memset(data, 0xee, sizeof data);
     return rc;
+}
+
+static int submit(writing *w, unsigned value, ckpt_importance importance, ckpt_error *err)
+{
+    return submit_floats(w, value, STATE_FLOATS, importance, err);
 }
 
 /* Submits a first state and returns when its save is in flight, standing at the gate. */
@@ -114,20 +122,25 @@ static ckpt_writer_stats stats_of(writing *w)
 }
 
 /* Is there a checkpoint of this step, and does it hold the state submitted for it? */
-static bool is_saved(writing *w, unsigned value)
+static bool is_saved_floats(writing *w, unsigned value, size_t count)
 {
     char name[32];
-    float data[STATE_FLOATS];
+    float data[STATE_FLOATS_MAX];
     ckpt_error err = {0};
-    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {STATE_FLOATS}, data};
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {count}, data};
     snprintf(name, sizeof name, "step:%u", value);
     const int rc = ckpt_restore_tensors(w->f->store, name, &tensor, 1, &err);
     if (rc == CKPT_ENOTFOUND)
         return false;
     assert_int_equal(rc, 0);
-    for (size_t i = 0; i < STATE_FLOATS; i++)
+    for (size_t i = 0; i < count; i++)
         assert_true(data[i] == (float)value);
     return true;
+}
+
+static bool is_saved(writing *w, unsigned value)
+{
+    return is_saved_floats(w, value, STATE_FLOATS);
 }
 
 /* ---- Copies ---- */
@@ -362,17 +375,27 @@ static void every_failure_is_counted(void **state)
     (void)ckpt_writer_wait(w->writer, NULL);
 }
 
+/* A file stands where the store has its folder for temporary files. */
+static void spoil_store(writing *w)
+{
+    char tmp[FILE_PATH_MAX], away[FILE_PATH_MAX];
+    join(tmp, ckpt_store_path(w->f->store), "tmp");
+    join(away, ckpt_store_path(w->f->store), "away");
+    assert_int_equal(rename(tmp, away), 0);
+    write_bytes(tmp, "", 0);
+}
+
 static void of_several_failures_the_first_is_told(void **state)
 {
     writing *const w = *state;
-    const ckpt_tensor twins[] = {{"same", CKPT_F32, 0, {0}, &(float){1}}, {"same", CKPT_F32, 0, {0}, &(float){1}}};
     ckpt_error err = {0};
     submit_in_flight(w, 1);
-    MUST(ckpt_writer_submit(w->writer, NULL, twins, 2, NULL, 0, NULL, CKPT_ORDINARY, ERR));
+    spoil_store(w);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
     gate_set(&w->gate, true, true);
     while (stats_of(w).failed < 2)
         usleep(1000);
-    assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EINTERRUPTED); /* not the CKPT_EUSAGE of the second */
+    assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EINTERRUPTED); /* not the CKPT_EIO of the second */
 }
 
 static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **state)
@@ -380,8 +403,9 @@ static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **s
     writing *const w = *state;
     float x = 1;
     const ckpt_tensor good = {"x", CKPT_F32, 0, {0}, &x}, nameless = {NULL, CKPT_F32, 0, {0}, &x},
-                      deep = {"x", CKPT_F32, CKPT_RANK_MAX + 1, {1}, &x},
-                      huge = {"x", CKPT_F32, 2, {UINT64_MAX, UINT64_MAX}, &x};
+                      not_utf8 = {"\xff", CKPT_F32, 0, {0}, &x}, typeless = {"x", (ckpt_dtype)99, 0, {0}, &x},
+                      opaque = {"x", CKPT_OPAQUE, 0, {0}, &x}, deep = {"x", CKPT_F32, CKPT_RANK_MAX + 1, {1}, &x},
+                      huge = {"x", CKPT_F32, 2, {UINT64_MAX, UINT64_MAX}, &x}, no_data = {"x", CKPT_F32, 0, {0}, NULL};
     ckpt_save_options bad_tag = CKPT_SAVE_OPTIONS_INIT, bad_step = CKPT_SAVE_OPTIONS_INIT;
     bad_tag.tag = "a/b";
     bad_step.step = -7;
@@ -389,9 +413,19 @@ static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **s
         const char *file_name;
         const ckpt_tensor *tensor;
         const ckpt_save_options *options;
-    } BAD[] = {{"a/b", &good, NULL},    {"..", &good, NULL},      {"", &good, NULL},
-               {NULL, &nameless, NULL}, {NULL, &deep, NULL},      {NULL, &huge, NULL},
-               {NULL, &good, &bad_tag}, {NULL, &good, &bad_step}, {NULL, &good, &(ckpt_save_options){.size = 1}}};
+    } BAD[] = {{"a/b", &good, NULL},
+               {"..", &good, NULL},
+               {"", &good, NULL},
+               {NULL, &nameless, NULL},
+               {NULL, &not_utf8, NULL},
+               {NULL, &typeless, NULL},
+               {NULL, &opaque, NULL},
+               {NULL, &deep, NULL},
+               {NULL, &huge, NULL},
+               {NULL, &no_data, NULL},
+               {NULL, &good, &bad_tag},
+               {NULL, &good, &bad_step},
+               {NULL, &good, &(ckpt_save_options){.size = 1}}};
 
     submit_in_flight(w, 1);
     MUST(submit(w, 2, CKPT_ORDINARY, ERR));
@@ -399,10 +433,87 @@ static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **s
         assert_int_equal(ckpt_writer_submit(w->writer, BAD[i].file_name, BAD[i].tensor, 1, NULL, 0, BAD[i].options,
                                             CKPT_ORDINARY, NULL),
                          CKPT_EUSAGE);
+    const ckpt_tensor twins[] = {good, good};
+    const ckpt_value textless = {"epoch", NULL};
+    assert_int_equal(ckpt_writer_submit(w->writer, NULL, twins, 2, NULL, 0, NULL, CKPT_ORDINARY, NULL), CKPT_EUSAGE);
+    assert_int_equal(ckpt_writer_submit(w->writer, NULL, &good, 1, &textless, 1, NULL, CKPT_ORDINARY, NULL),
+                     CKPT_EUSAGE);
     open_gate_and_wait(w);
     assert_true(is_saved(w, 2));
     assert_int_equal(stats_of(w).submitted, 2);
     assert_int_equal(stats_of(w).replaced, 0);
+}
+
+static void a_tensor_without_elements_needs_no_data(void **state)
+{
+    writing *const w = *state;
+    const ckpt_tensor empty = {"empty", CKPT_F32, 2, {3, 0}, NULL};
+    gate_set(&w->gate, true, false);
+    MUST(ckpt_writer_submit(w->writer, NULL, &empty, 1, NULL, 0, NULL, CKPT_ORDINARY, ERR));
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    assert_int_equal(stats_of(w).committed, 1);
+}
+
+static void what_is_staged_survives_a_newer_save_that_finds_no_memory(void **state)
+{
+    writing *const w = *state;
+    const long never = 1000000;
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    submit_in_flight(w, 1); /* the writer's thread stands at the gate and allocates nothing */
+    alloc_fail_arm(never);
+    MUST(submit_floats(w, 2, STATE_FLOATS_MAX - 1, CKPT_ORDINARY, ERR));
+    const long count = alloc_fail_count;
+    assert_true(count > 0);
+    for (long at = 1; at <= count; at++) {
+        alloc_fail_arm(at);
+        const int rc = submit_floats(w, 3, STATE_FLOATS_MAX, CKPT_ORDINARY, NULL);
+        assert_true(alloc_fail_disarm());
+        assert_int_equal(rc, CKPT_ENOMEM);
+    }
+    open_gate_and_wait(w);
+    assert_true(is_saved_floats(w, 2, STATE_FLOATS_MAX - 1));
+    assert_false(is_saved_floats(w, 3, STATE_FLOATS_MAX));
+    assert_int_equal(stats_of(w).replaced, 0);
+}
+
+/* ---- Several threads ---- */
+
+#define SUBMITTERS  3
+#define SUBMISSIONS 4 /* of each */
+
+typedef struct submitter {
+    writing *w;
+    pthread_t thread;
+    unsigned first_step;
+    int rc;
+} submitter;
+
+static void *submit_several(void *payload)
+{
+    submitter *const s = payload;
+    for (unsigned i = 0; i < SUBMISSIONS && !s->rc; i++)
+        s->rc = submit(s->w, s->first_step + i, CKPT_KEEP, NULL);
+    return NULL;
+}
+
+static void threads_may_submit_at_once(void **state)
+{
+    writing *const w = *state;
+    submitter submitters[SUBMITTERS] = {0};
+    gate_set(&w->gate, true, false);
+    for (unsigned i = 0; i < SUBMITTERS; i++) {
+        submitters[i] = (submitter){.w = w, .first_step = i * SUBMISSIONS};
+        assert_int_equal(pthread_create(&submitters[i].thread, NULL, submit_several, &submitters[i]), 0);
+    }
+    for (unsigned i = 0; i < SUBMITTERS; i++) {
+        assert_int_equal(pthread_join(submitters[i].thread, NULL), 0);
+        assert_int_equal(submitters[i].rc, 0);
+    }
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    assert_int_equal(stats_of(w).committed, SUBMITTERS * SUBMISSIONS);
+    for (unsigned step = 0; step < SUBMITTERS * SUBMISSIONS; step++)
+        assert_true(is_saved(w, step));
 }
 
 static void a_writer_needs_a_store(void **state)
@@ -471,6 +582,9 @@ int main(void)
         CASE(every_failure_is_counted),
         CASE(of_several_failures_the_first_is_told),
         CASE(what_makes_no_sense_is_refused_at_once_and_replaces_nothing),
+        CASE(a_tensor_without_elements_needs_no_data),
+        CASE(what_is_staged_survives_a_newer_save_that_finds_no_memory),
+        CASE(threads_may_submit_at_once),
         CASE(a_writer_needs_a_store),
         CASE(signals_are_left_to_the_threads_of_the_program),
     };
