@@ -89,7 +89,7 @@ static int cmd_save(session *s, ckpt_error *err)
     int rc = 0;
     meta_list meta = {0};
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-    ckpt_save_result saved;
+    ckpt_save_result saved = {0};
     double begin = print_clock();
 
     TRY(meta_read(&meta, &s->args, err));
@@ -100,7 +100,10 @@ static int cmd_save(session *s, ckpt_error *err)
     options.tag = arguments_text(&s->args, "tag");
     TRY(session_open(s, err));
     session_work_begin(s, "save");
-    TRY(ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err));
+    rc = ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err);
+    if (rc && saved.id[0])
+        error_prefix(err, "%.*s is saved, but has no tag", PRINT_ID_DIGITS, saved.id);
+    TRY(rc);
     session_work_end(s);
     if (s->json)
         TRY(print_json(&saved, options.step, print_clock() - begin, err));

@@ -6,6 +6,7 @@
 #include "fail.h"
 
 #include <errno.h>
+#include <string.h>
 
 static int check_word_count(const session *s, ckpt_error *err)
 {
@@ -58,12 +59,24 @@ out:
     return rc;
 }
 
+/* Does a command line that could not be read say --json? Its error then is an object all the same. */
+static bool json_is_wanted(int argc, char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
 static int run_command(session *s, int argc, char *const *argv, ckpt_error *err)
 {
     int rc = 0;
     bool explain = false;
 
-    TRY(read_command_line(&explain, s, argc, argv, err));
+    rc = read_command_line(&explain, s, argc, argv, err);
+    if (rc)
+        s->json = json_is_wanted(argc, argv);
+    TRY(rc);
     if (explain) {
         help_command(stdout, s->command);
         goto out;
@@ -86,9 +99,9 @@ int main(int argc, char **argv)
     if (err.sys_errno == EPIPE)
         rc = 0; /* the reader of our output went away: it has all that it wants */
     if (rc)
-        session_report(rc, &err);
+        session_report(&s, rc, &err);
     else if (output_rc)
-        session_report(rc = output_rc, &output_err);
+        session_report(&s, rc = output_rc, &output_err);
     session_close(&s);
     return ckpt_error_exit_status(rc);
 }

@@ -164,12 +164,25 @@ out:
     return rc;
 }
 
+static const option_given *given_find(const arguments *args, const char *name)
+{
+    for (size_t i = 0; i < args->given_count; i++)
+        if (strcmp(args->given[i].row->name, name) == 0)
+            return &args->given[i];
+    return NULL;
+}
+
 static int given_add(arguments *out, const option_syntax *syntax, const option *row, const char *text, ckpt_error *err)
 {
+    int rc = 0;
     option_given *given = &out->given[out->given_count];
+
+    FAIL_IF(row->kind != OPT_FLAG && row->kind != OPT_PAIR && given_find(out, row->name), err, CKPT_EUSAGE,
+            "%s%s--%s is given twice", syntax_context(syntax), syntax_colon(syntax), row->name);
     *given = (option_given){.row = row, .text = text};
-    int rc = value_check(given, syntax, err);
-    out->given_count += !rc;
+    TRY(value_check(given, syntax, err));
+    out->given_count++;
+out:
     return rc;
 }
 
@@ -297,28 +310,20 @@ void arguments_clear(arguments *args)
     *args = (arguments){0};
 }
 
-static const option_given *given_last(const arguments *args, const char *name)
-{
-    for (size_t i = args->given_count; i > 0; i--)
-        if (strcmp(args->given[i - 1].row->name, name) == 0)
-            return &args->given[i - 1];
-    return NULL;
-}
-
 bool arguments_flag(const arguments *args, const char *name)
 {
-    return given_last(args, name) != NULL;
+    return given_find(args, name) != NULL;
 }
 
 const char *arguments_text(const arguments *args, const char *name)
 {
-    const option_given *given = given_last(args, name);
+    const option_given *given = given_find(args, name);
     return given ? given->text : NULL;
 }
 
 int64_t arguments_count(const arguments *args, const char *name, int64_t otherwise)
 {
-    const option_given *given = given_last(args, name);
+    const option_given *given = given_find(args, name);
     return given ? given->count : otherwise;
 }
 

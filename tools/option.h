@@ -8,7 +8,7 @@
  *         {0}};
  *
  * Accepted: `--step 5`, `--step=5`, `-m TEXT`, `-mTEXT`, flags together as in `-qy`; `--` ends options; options and
- * words may stand in any order. A later value replaces an earlier one, but for OPT_PAIR, which collects. */
+ * words may stand in any order. An option with a value may be given once, but for OPT_PAIR, which collects. */
 #ifndef TOOLS_OPTION_H
 #define TOOLS_OPTION_H
 

@@ -1,7 +1,9 @@
 #include "session.h"
 
 #include "fail.h"
+#include "json_out.h"
 #include "output.h"
+#include "pool.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define THREADS_MAX   1024
 #define NOTES_MAX     10   /* of one run; the rest are counted */
 #define LINE_SIZE_MAX 2048 /* bytes of a note */
 
@@ -35,13 +36,31 @@ static void catch_signal(int number)
         sigaction(number, &action, NULL);
 }
 
-void session_work_begin(session *s, const char *what)
+void session_catch_signals(session *s)
 {
-    const progress_options options = {.out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what};
+    if (s->catches_signals)
+        return; /* a second signal is on its way to its usual effect */
+    s->catches_signals = true;
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+}
+
+bool session_stopped(void)
+{
+    return stop_requested;
+}
+
+static void work_show(session *s, const char *what)
+{
+    const progress_options options = {.out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what};
     s->work = what;
     progress_start(&s->progress, &options);
+}
+
+void session_work_begin(session *s, const char *what)
+{
+    session_catch_signals(s);
+    work_show(s, what);
 }
 
 void session_work_end(session *s)
@@ -56,8 +75,8 @@ int session_configure(session *s, ckpt_error *err)
     int64_t jobs = arguments_count(&s->args, "jobs", 0);
     const char *no_color = getenv("NO_COLOR");
 
-    FAIL_IF(jobs > THREADS_MAX || (jobs == 0 && arguments_flag(&s->args, "jobs")), err, CKPT_EUSAGE,
-            "--jobs %lld: not a number from 1 to %d", (long long)jobs, THREADS_MAX);
+    FAIL_IF(jobs > POOL_THREADS_MAX || (jobs == 0 && arguments_flag(&s->args, "jobs")), err, CKPT_EUSAGE,
+            "--jobs %lld: not a number from 1 to %d", (long long)jobs, POOL_THREADS_MAX);
     s->threads = (unsigned)jobs;
     s->store_path = arguments_text(&s->args, "store");
     s->quiet = arguments_flag(&s->args, "quiet");
@@ -113,7 +132,7 @@ __attribute__((format(printf, 3, 0))) static void print_labelled(session *s, con
     output_text(stderr, line);
     fputc('\n', stderr);
     if (work)
-        session_work_begin(s, work);
+        work_show(s, work);
 }
 
 void session_note(session *s, const char *format, ...)
@@ -134,24 +153,40 @@ void session_warn(session *s, const char *format, ...)
     va_end(list);
 }
 
-/* Does the message name the place already? Control characters of names became '?' in it. */
-static bool place_is_told(const ckpt_error *err)
+static json_t *text_or_null(const char *text)
 {
-    char where[sizeof(err->where)];
-    memcpy(where, err->where, sizeof(where));
-    for (char *c = where; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            *c = '?';
-    return !*where || strcmp(where, ".") == 0 || strstr(err->message, where);
+    return *text ? json_out_text(text, strlen(text)) : json_null();
 }
 
-void session_report(int rc, const ckpt_error *err)
+/* {"error":"not found","code":40,"exit":4,"message":"...","where":null,"hint":"..."} */
+static int report_json(int code, const char *message, const ckpt_error *err)
 {
+    int rc = 0;
+    json_t *object = json_object();
+
+    TRY(json_out_set(object, "error", text_or_null(ckpt_error_name(code)), NULL));
+    TRY(json_out_set(object, "code", json_integer(code), NULL));
+    TRY(json_out_set(object, "exit", json_integer(ckpt_error_exit_status(code)), NULL));
+    TRY(json_out_set(object, "message", text_or_null(message), NULL));
+    TRY(json_out_set(object, "where", text_or_null(err->where), NULL));
+    TRY(json_out_set(object, "hint", text_or_null(err->hint), NULL));
+    TRY(json_out_line(stderr, object, NULL));
+out:
+    json_decref(object);
+    return rc;
+}
+
+void session_report(const session *s, int rc, const ckpt_error *err)
+{
+    const char *const message = err->message[0] ? err->message : ckpt_error_name(rc);
+
     if (!err->message[0] && rc == CKPT_EDIFFER)
         return; /* the answer is the exit status */
+    if (s->json && report_json(rc, message, err) == 0)
+        return; /* without the memory for it, in words */
     fputs("ckpt: ", stderr);
-    output_text(stderr, err->message[0] ? err->message : ckpt_error_name(rc));
-    if (!place_is_told(err)) {
+    output_text(stderr, message);
+    if (err->where[0] && strcmp(err->where, ".") != 0 && !strstr(err->message, err->where)) {
         fputs(" (", stderr);
         output_text(stderr, err->where);
         fputc(')', stderr);

@@ -14,7 +14,8 @@ typedef struct session {
     arguments args;
     const char *store_path; /* --store; NULL: CKPT_STORE or the nearest upwards */
     bool quiet, json;
-    bool color;       /* of stdout */
+    bool color; /* of stdout */
+    bool catches_signals;
     unsigned threads; /* 0: as many as this process may use */
     ckpt_store *store;
     bool notes_are_warnings; /* of commands to which the library notes nothing but trouble */
@@ -35,6 +36,10 @@ void session_close(session *s);
 void session_work_begin(session *s, const char *what);
 void session_work_end(session *s); /* also when nothing is under way */
 
+/* From now on the first SIGINT or SIGTERM makes session_stopped() true; a second one has its usual effect. */
+void session_catch_signals(session *s);
+bool session_stopped(void);
+
 /* "note: ..." or "warning: ..." on stderr; notes not with --quiet. */
 void session_note(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void session_warn(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -50,7 +55,7 @@ bool session_ask(const char *what_is, const char *what_to_do);
 /* Opens what `name` says: a checkpoint, else a file on disk; in this order. Without a store only files. */
 int session_open_content(ckpt_content **out, session *s, const char *name, ckpt_error *err);
 
-/* Prints the one line and the hint of an error. */
-void session_report(int rc, const ckpt_error *err);
+/* Prints the one line and the hint of an error; with --json one line that is an object. */
+void session_report(const session *s, int rc, const ckpt_error *err);
 
 #endif
