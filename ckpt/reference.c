@@ -290,15 +290,44 @@ bool reference_other(frame_at *out, const reference_library *l, const reference_
     return false;
 }
 
+/* The next frame of the chain; *ends when `at` has no reference. */
+static int chain_step(bool *ends, frame_at *at, pack_set *packs, ckpt_error *err)
+{
+    const pack_frame *const row = row_of(*at);
+
+    *ends = row->reference_pack == PACK_NONE;
+    return *ends ? 0 : pack_set_follow(at, packs, at->pack, row->reference_pack, row->reference_frame, err);
+}
+
+int reference_chain(const pack *out[REFERENCE_CHAIN_MAX], size_t *count, pack_set *packs, frame_at at, ckpt_error *err)
+{
+    int rc = 0;
+    bool ends = false;
+
+    *count = 0;
+    for (size_t steps = 0; !ends; steps++) {
+        FAIL_IF(steps == REFERENCE_CHAIN_MAX, err, CKPT_EDATA, "a chain of references is too long");
+        bool known = false;
+        for (size_t i = 0; i < *count; i++)
+            known = known || out[i] == at.pack;
+        if (!known)
+            out[(*count)++] = at.pack;
+        TRY(chain_step(&ends, &at, packs, err));
+    }
+out:
+    return rc;
+}
+
 bool reference_usable(frame_at *at, pack_set *packs)
 {
-    if (row_of(*at)->depth < PACK_DEPTH_WRITE_MAX)
-        return true;
-    for (unsigned steps = 0; row_of(*at)->reference_pack != PACK_NONE; steps++) {
-        const pack_frame *const row = row_of(*at);
-        if (steps > PACK_DEPTH_READ_MAX ||
-            pack_set_follow(at, packs, at->pack, row->reference_pack, row->reference_frame, NULL))
+    const bool at_limit = row_of(*at)->depth >= PACK_DEPTH_WRITE_MAX;
+    frame_at root = *at;
+    bool ends = false;
+
+    for (size_t steps = 0; !ends; steps++)
+        if (steps == REFERENCE_CHAIN_MAX || chain_step(&ends, &root, packs, NULL))
             return false;
-    }
+    if (at_limit)
+        *at = root;
     return true;
 }

@@ -39,6 +39,10 @@ bool reference_group(frame_at *out, const reference_library *l, const reference_
 /* Frame of kind FRAME_OTHER that holds byte `offset` of the file, or else the first such frame of the file. */
 bool reference_other(frame_at *out, const reference_library *l, const reference_file *f, uint64_t offset);
 
+/* The packs that decoding a frame touches: its own, then those along its chain of references, each once. */
+#define REFERENCE_CHAIN_MAX (PACK_DEPTH_READ_MAX + 1)
+int reference_chain(const pack *out[REFERENCE_CHAIN_MAX], size_t *count, pack_set *packs, frame_at at, ckpt_error *err);
+
 /* Makes a candidate's depth acceptable for a new delta: a frame at the writer's limit is replaced by the root of its
  * chain. False when the chain cannot be followed. */
 bool reference_usable(frame_at *at, pack_set *packs);

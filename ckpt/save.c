@@ -136,7 +136,7 @@ int saver_roll(saver *s, ckpt_error *err)
     s->rolls++;
 
     TRY(pack_set_get(&closed, s->store->packs, &name, err));
-    TRY(save_use_pack(&number, s, closed, err));
+    TRY(save_use_closed_pack(&number, s, closed, err));
     for (uint32_t i = s->open_extent; i < s->tables.extent_count; i++) {
         pack_extent *const e = &s->tables.extents[i];
         if (e->pack == 0) {
@@ -239,16 +239,21 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Times of files come in ticks of up to 10 ms, so a file written that short ago could be written again without a trace.
- * Such a file is given the time to become old enough. */
-static void settle(const struct stat *st)
+ * Waits until it is old enough; false when it is written on. */
+static bool settle(struct stat *st, int fd)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t age_ns =
-        ((int64_t)now.tv_sec - st->st_mtim.tv_sec) * 1000000000 + (now.tv_nsec - st->st_mtim.tv_nsec);
-    if (age_ns >= 0 && age_ns < SAVE_SETTLE_NS)
+    for (int looks = 0; looks < SAVE_SETTLE_LOOKS; looks++) {
+        struct timespec now;
+        if (fstat(fd, st))
+            return false;
+        clock_gettime(CLOCK_REALTIME, &now);
+        const int64_t age_ns =
+            ((int64_t)now.tv_sec - st->st_ctim.tv_sec) * 1000000000 + (now.tv_nsec - st->st_ctim.tv_nsec);
+        if (age_ns < 0 || age_ns >= SAVE_SETTLE_NS) /* a time to come is another clock's, and says nothing */
+            return true;
         nanosleep(&(struct timespec){.tv_nsec = (long)(SAVE_SETTLE_NS - age_ns)}, NULL);
+    }
+    return false;
 }
 
 /* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
@@ -263,12 +268,7 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     rc = file_open(&fd, &size, entry->source, err);
     *gone = rc == CKPT_ENOTFOUND;
     TRY(rc);
-    if (fstat(fd, &before) == 0)
-        settle(&before);
-    if (fstat(fd, &before)) {
-        rc = error_errno(err, errno, "%s", entry->source);
-        goto out;
-    }
+    FAIL_IF(!settle(&before, fd), err, CKPT_ECHANGED, "%s is being written", entry->source);
     size = (uint64_t)before.st_size;
     byte_source_fd(&source, fd, size, entry->source);
     s->source = &source;

@@ -105,7 +105,7 @@ static int group_share(bool *shared, saver *s, const group *g, const unsigned ch
             !save_equal(s, twins[i], 0, bytes, (size_t)g->size))
             continue;
         uint32_t number = 0;
-        rc = save_use_pack(&number, s, twins[i].pack, err);
+        rc = save_use_frame(&number, s, twins[i], err);
         if (rc == CKPT_ENOTFOUND) { /* a prune was quicker */
             rc = error_clear(err);
             continue;

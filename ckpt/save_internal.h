@@ -21,7 +21,8 @@
 #define SAVE_ROLL_FILE_BYTES_MIN ((uint64_t)256 << 10) /* files from this size on get a pack of their own */
 #define SAVE_ROLLS_MAX           256
 #define SAVE_SETTLE_NS           INT64_C(20000000) /* age from which a file's time stamp tells of each later write */
-#define SAVE_READ_TRIES          4                 /* of a file that changes */
+#define SAVE_SETTLE_LOOKS        3
+#define SAVE_READ_TRIES          4 /* of a file that changes */
 
 /* A run of bytes of the file being saved and where they lie in the store. */
 typedef struct piece {
@@ -141,11 +142,13 @@ int save_remember(saver *s, const piece *p, ckpt_error *err);
 void save_remember_extent(saver *s, uint32_t extent);
 /* The open pack was closed and is `number` from now on. */
 void save_remember_roll(saver *s, uint32_t number);
-/* Takes a pack, and all that it refers to, for use as a reference. CKPT_ENOTFOUND: a prune was quicker, go on without.
+/* Takes a pack, and all that it refers to, for its frames to be references. CKPT_ENOTFOUND: a prune was quicker, go on without.
  */
 int save_take_pack(saver *s, const pack *p, ckpt_error *err);
-/* Takes it too, and gives its number in the tables. */
-int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
+/* Takes the packs that decoding a stored frame touches and lists them in the tables; *number is its own pack's. */
+int save_use_frame(uint32_t *number, saver *s, frame_at at, ckpt_error *err);
+/* Lists a pack that this save has closed, with all that its frames need. */
+int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
 /* Does the frame's range hold exactly these bytes? */
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
 

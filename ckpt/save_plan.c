@@ -157,15 +157,18 @@ out:
     return rc;
 }
 
-/* Number of `p` among the packs of the open pack, with everything that p itself needs. */
-static int frame_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
+/* Number, among the packs of the open pack, of that of a reference. Only the packs of its chain are listed, not all that
+ * its pack knows: else no pack would ever be free of the ones before. */
+static int frame_use_reference(uint32_t *number, saver *s, frame_at reference, ckpt_error *err)
 {
     int rc = 0;
+    const pack *chain[REFERENCE_CHAIN_MAX];
+    size_t count = 0;
     uint32_t ignored;
 
-    for (uint32_t i = 0; i < p->index.pack_count; i++)
-        TRY(pack_index_add_pack(&ignored, &s->writer.index, &p->index.packs[i], err));
-    TRY(pack_index_add_pack(number, &s->writer.index, &p->name, err));
+    TRY(reference_chain(chain, &count, s->store->packs, reference, err));
+    for (size_t i = 0; i < count; i++)
+        TRY(pack_index_add_pack(i ? &ignored : number, &s->writer.index, &chain[i]->name, err));
 out:
     return rc;
 }
@@ -180,7 +183,7 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
     TRY(pack_index_add_string(&row.class_name, &s->writer.index, class_name, err));
     if (reference.pack) {
         const pack_frame *const r = &reference.pack->index.frames[reference.frame];
-        TRY(frame_use_pack(&row.reference_pack, s, reference.pack, err));
+        TRY(frame_use_reference(&row.reference_pack, s, reference, err));
         row.reference_frame = reference.frame;
         row.reference_hash = r->hash;
         row.depth = (uint8_t)(r->depth + 1);

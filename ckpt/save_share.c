@@ -19,12 +19,36 @@ out:
     return rc;
 }
 
-int save_use_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
+static bool is_in_tables(const saver *s, const sha256 *name)
+{
+    for (uint32_t i = 0; i < s->tables.pack_count; i++)
+        if (sha256_compare(&s->tables.packs[i], name) == 0)
+            return true;
+    return false;
+}
+
+int save_use_frame(uint32_t *number, saver *s, frame_at at, ckpt_error *err)
+{
+    int rc = 0;
+    const pack *chain[REFERENCE_CHAIN_MAX];
+    size_t count = 0;
+    uint32_t ignored;
+
+    TRY(reference_chain(chain, &count, s->store->packs, at, err));
+    for (size_t i = 0; i < count; i++)
+        if (!is_in_tables(s, &chain[i]->name))
+            TRY(intent_take(s->intent, &chain[i]->name, 1, err));
+    for (size_t i = 0; i < count; i++)
+        TRY(pack_index_add_pack(i ? &ignored : number, &s->tables, &chain[i]->name, err));
+out:
+    return rc;
+}
+
+int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err)
 {
     int rc = 0;
     uint32_t ignored;
 
-    TRY(save_take_pack(s, p, err));
     TRY(pack_index_add_pack(number, &s->tables, &p->name, err));
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_index_add_pack(&ignored, &s->tables, &p->index.packs[i], err));
@@ -148,7 +172,7 @@ static int place_if_equal(bool *shared, saver *s, piece *p, const unsigned char 
         TRY(equal_streamed(shared, s, p, at, frame_offset, err));
     if (!*shared)
         goto out;
-    rc = save_use_pack(&p->pack, s, at.pack, err);
+    rc = save_use_frame(&p->pack, s, at, err);
     if (rc == CKPT_ENOTFOUND) { /* a prune was quicker: then it is stored anew */
         rc = error_clear(err);
         *shared = false;

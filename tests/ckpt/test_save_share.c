@@ -370,6 +370,42 @@ static void new_tensors_do_not_keep_others_from_their_references(void **state)
     free(old);
 }
 
+/* Tensors that take new keyframes at different saves: the packs of old checkpoints still become free, since a
+ * checkpoint needs those along its own chains only. */
+static void old_packs_become_free_though_chains_overlap(void **state)
+{
+    fixture *const f = *state;
+    const size_t size = ROW_FLOATS * sizeof(float);
+    float *const a = malloc(size), *const b = malloc(size), *const c = malloc(size);
+    const ckpt_tensor tensors[] = {{"a", CKPT_F32, 1, {ROW_FLOATS}, a},
+                                   {"optimizer.state.0.exp_avg", CKPT_F32, 1, {ROW_FLOATS}, b},
+                                   {"optimizer.state.0.exp_avg_sq", CKPT_F32, 1, {ROW_FLOATS}, c}};
+    const ckpt_prune_options keep = {.size = sizeof keep, .keep = "last 2"};
+    fill_weights(a, size, 1);
+    fill_weights(b, size, 2);
+    fill_weights(c, size, 3);
+    for (unsigned i = 0; i < 30; i++) {
+        ckpt_prune_result pruned = {0};
+        MUST(ckpt_save_tensors(NULL, f->store, NULL, tensors, 3, NULL, 0, NULL, ERR));
+        MUST(ckpt_prune(&pruned, f->store, &keep, ERR));
+        ckpt_prune_result_clear(&pruned);
+        fill_trained(a, a, size, 1e-4f, i);
+        fill_trained(b, b, size, 1e-4f, i + 100);
+        fill_trained(c, c, size, 1e-4f, i + 200);
+        if (i % 3 == 1)
+            fill_weights(b, size, i + 300);
+        if (i % 5 == 2)
+            fill_weights(c, size, i + 400);
+        if (i % 7 == 3)
+            fill_weights(a, size, i + 500);
+    }
+    /* Two checkpoints, each with three chains of at most four references. */
+    assert_in_range(count_files(f->store->packs_dir), 2, 2 * (1 + 3 * PACK_DEPTH_WRITE_MAX) / 2);
+    free(a);
+    free(b);
+    free(c);
+}
+
 static void damaged_reference_does_not_stop_a_save(void **state)
 {
     fixture *const f = *state;
@@ -469,6 +505,7 @@ int main(void)
         SHARE_TEST(long_rows_of_saves_are_never_deeper_than_the_limit),
         SHARE_TEST(parts_of_a_large_tensor_are_deltas_of_the_same_parts),
         SHARE_TEST(new_tensors_do_not_keep_others_from_their_references),
+        SHARE_TEST(old_packs_become_free_though_chains_overlap),
         SHARE_TEST(damaged_reference_does_not_stop_a_save),
         SHARE_TEST(references_without_an_index_do_not_stop_a_save),
         SHARE_TEST(candidates_of_the_wrong_kind_do_not_hurt),
