@@ -13,7 +13,7 @@
  *   tables := head packs frames chunks files extents tensors values dims strings
  *   head   := "CKIX" version:u32 features:u32 pack_count:u32 frame_count:u32 chunk_count:u32 file_count:u32
  *             extent_count:u32 tensor_count:u32 value_count:u32 dim_count:u32 string_bytes:u32 0:u32*4   64 bytes
- *   packs  := sha256:32                                    every other pack needed to decode, directly or not
+ *   packs  := sha256:32                                    every other pack on the chains of the frames and extents here
  *   frames := offset:u64 size:u64 chunk_first:u32 reference_pack:u32 reference_frame:u32 class:u32
  *             dtype:u8 depth:u8 kind:u8 transform:u8 level:u8 0:u8*3 sha256:32 reference_sha256:32      104 bytes
  *   chunks := coded_size:u32 xxh64:u64                                                                   12 bytes
@@ -53,7 +53,9 @@
 #define PACK_VALUES_MAX       (1u << 20)
 #define PACK_DIMS_MAX         (1u << 26)
 #define PACK_STRING_BYTES_MAX (1u << 29)
-#define PACK_SET_OPEN_MAX     384 /* descriptors; two stores stay below the usual limit of 1024 */
+#define PACK_SET_OPEN_MAX     384                  /* descriptors; two stores stay below the usual limit of 1024 */
+#define PACK_SET_KEPT_MAX     64                   /* packs that outlive their borrowers */
+#define PACK_SET_KEPT_BYTES   ((uint64_t)32 << 20) /* and bytes of their indexes, but for the last pack */
 
 typedef enum pack_frame_kind { FRAME_OTHER = 0, FRAME_TENSOR = 1, FRAME_GROUP = 2 } pack_frame_kind;
 
@@ -183,7 +185,7 @@ void pack_writer_discard(pack_writer *w); /* frees all; removes the temporary fi
 typedef struct pack {
     int fd; /* -1 while its set has closed it */
     sha256 name;
-    uint64_t size;
+    uint64_t size, index_size; /* of the file; of its tables, decoded */
     pack_index index;
     struct pack_slot *slot; /* its place in a pack_set, or NULL */
 } pack;
@@ -205,13 +207,16 @@ int pack_check(const pack *p, ckpt_error *err);
 
 /* ---- A set of open packs (pack_set.c) ---- */
 
-/* Packs opened once and kept, with their indexes, until the set is freed. Beyond PACK_SET_OPEN_MAX descriptors the one
- * not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is then
- * CKPT_ENOTFOUND. */
+/* Packs opened once and kept, with their indexes, until the set is trimmed or freed. Beyond PACK_SET_OPEN_MAX descriptors
+ * the one not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is
+ * then CKPT_ENOTFOUND. */
 typedef struct pack_set pack_set;
 int pack_set_new(pack_set **out, const char *packs_dir, ckpt_error *err);
 void pack_set_free(pack_set *set);
-/* Borrowed until the set is freed. Safe from several threads, as is reading the pack. */
+/* For when nobody borrows any of its packs: closes all files, so that removed ones give their space back, and forgets
+ * all packs but those asked for last, PACK_SET_KEPT_MAX of them and PACK_SET_KEPT_BYTES of their indexes. */
+void pack_set_trim(pack_set *set);
+/* Borrowed until the set is trimmed or freed; its file is open. Safe from several threads, as is reading the pack. */
 int pack_set_get(pack **out, pack_set *set, const sha256 *name, ckpt_error *err);
 
 /* A place of decoded bytes. */
