@@ -161,6 +161,7 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
         TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
     TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));
     c->store = store;
+    store_packs_borrow(store);
     c->pack = p;
     c->snap = snap;
     snap = (snapshot){0};
@@ -308,6 +309,8 @@ void ckpt_content_close(ckpt_content *c)
     for (size_t i = 0; c->files && i < c->file_count; i++)
         free(c->files[i].extent_starts);
     frame_reader_free(c->reader);
+    if (c->store)
+        store_packs_return(c->store);
     tensor_file_clear(&c->plain);
     file_close(&c->fd);
     snapshot_clear(&c->snap);

@@ -106,6 +106,7 @@ static int index_read(pack *p, const char *path, ckpt_error *err)
     FAIL_IF_NULL(coded, err);
     TRY(file_read_at(coded, p->fd, footer.index_offset, (size_t)footer.index_coded_size, path, err));
     TRY(index_unpack(&p->index, &footer, coded, err));
+    p->index_size = footer.index_size;
     TRY(frames_fit(&p->index, footer.index_offset, err));
 out:
     free(coded);

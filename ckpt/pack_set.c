@@ -1,5 +1,5 @@
-/* Packs that are open together. Each stays with its index until the set goes; only descriptors are scarce, so that of
- * the pack not read for longest is closed when there are too many, and opened again by name.
+/* Packs that are open together. Each stays with its index while anybody may borrow it; only descriptors are scarce, so
+ * that of the pack not read for longest is closed when there are too many, and opened again by name.
  *
  *   set.slots, sorted by name:   slot -> pack (fd, index)        a slot is pinned while its fd is being read from */
 #include "pack.h"
@@ -18,7 +18,7 @@ typedef struct pack_slot {
     pack_set *set;
     pack *pack;
     unsigned pins;
-    uint64_t used; /* the set's clock when it was last pinned */
+    uint64_t used; /* the set's clock when it was last asked for or pinned */
 } pack_slot;
 
 struct pack_set {
@@ -46,18 +46,65 @@ out:
     return rc;
 }
 
+static void slot_free(pack_slot *slot)
+{
+    assert(slot->pins == 0);
+    pack_close(slot->pack);
+    free(slot);
+}
+
 void pack_set_free(pack_set *set)
 {
     if (!set)
         return;
-    for (size_t i = 0; i < set->count; i++) {
-        assert(set->slots[i]->pins == 0);
-        pack_close(set->slots[i]->pack);
-        free(set->slots[i]);
-    }
+    for (size_t i = 0; i < set->count; i++)
+        slot_free(set->slots[i]);
     free(set->slots);
     pthread_mutex_destroy(&set->lock);
     free(set);
+}
+
+/* ---- Forgetting ---- */
+
+static int latest_first(const void *a, const void *b)
+{
+    const pack_slot *const *x = a, *const *y = b;
+    return (*x)->used < (*y)->used ? 1 : -1; /* no two are equal */
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const pack_slot *const *x = a, *const *y = b;
+    return sha256_compare(&(*x)->pack->name, &(*y)->pack->name);
+}
+
+/* How many of the slots, the latest first, are kept. */
+static size_t kept_count(const pack_set *set)
+{
+    size_t kept = 0;
+    uint64_t bytes = 0;
+
+    while (kept < set->count && kept < PACK_SET_KEPT_MAX && bytes < PACK_SET_KEPT_BYTES)
+        bytes += set->slots[kept++]->pack->index_size;
+    return kept;
+}
+
+void pack_set_trim(pack_set *set)
+{
+    pthread_mutex_lock(&set->lock);
+    if (set->count > 0)
+        qsort(set->slots, set->count, sizeof(pack_slot *), latest_first);
+    const size_t kept = kept_count(set);
+    while (set->count > kept)
+        slot_free(set->slots[--set->count]);
+    for (size_t i = 0; i < set->count; i++) {
+        assert(set->slots[i]->pins == 0);
+        file_close(&set->slots[i]->pack->fd);
+    }
+    if (set->count > 0)
+        qsort(set->slots, set->count, sizeof(pack_slot *), by_name);
+    set->open_count = 0;
+    pthread_mutex_unlock(&set->lock);
 }
 
 /* ---- Descriptors: all with the lock held ---- */
@@ -100,15 +147,20 @@ out:
     return rc;
 }
 
+/* Makes it the one used last, and open. */
+static int slot_touch(pack_slot *slot, ckpt_error *err)
+{
+    slot->used = ++slot->set->clock;
+    return slot->pack->fd < 0 ? slot_reopen(slot, err) : 0;
+}
+
 int pack_slot_pin(int *fd, pack_slot *slot, ckpt_error *err)
 {
     int rc = 0;
 
     pthread_mutex_lock(&slot->set->lock);
-    if (slot->pack->fd < 0)
-        TRY(slot_reopen(slot, err));
+    TRY(slot_touch(slot, err));
     slot->pins++;
-    slot->used = ++slot->set->clock;
     *fd = slot->pack->fd;
 out:
     pthread_mutex_unlock(&slot->set->lock);
@@ -172,6 +224,8 @@ int pack_set_get(pack **out, pack_set *set, const sha256 *name, ckpt_error *err)
     const size_t place = slot_place(set, name);
     if (place == set->count || sha256_compare(&set->slots[place]->pack->name, name) != 0)
         TRY(slot_add(set, place, name, err));
+    else
+        TRY(slot_touch(set->slots[place], err));
     *out = set->slots[place]->pack;
 out:
     pthread_mutex_unlock(&set->lock);

@@ -51,6 +51,8 @@ static void saver_close(saver *s)
     frame_coder_free(s->coder);
     frame_reader_free(s->reader);
     reference_library_free(s->library);
+    if (s->store)
+        store_packs_return(s->store);
     lookup_close(s->lookup);
     pack_writer_discard(&s->writer);
     pack_index_clear(&s->tables);
@@ -69,6 +71,7 @@ static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_erro
     pool *p = NULL;
 
     *s = (saver){.store = store, .writer.tmp.fd = -1};
+    store_packs_borrow(store);
     TRY(store_writable(store, err));
     TRY(store_pool(&p, store, err));
     (void)sweep_tmp(NULL, store, SWEEP_AGE_SAVE_S, false, NULL); /* what killed saves left; prune can report it */

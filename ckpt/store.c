@@ -4,6 +4,7 @@
 #include "ini.h"
 #include "random.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -427,6 +428,18 @@ int store_pool(pool **out, ckpt_store *store, ckpt_error *err)
     *out = store->pool;
 out:
     return rc;
+}
+
+void store_packs_borrow(ckpt_store *store)
+{
+    store->pack_borrowers++;
+}
+
+void store_packs_return(ckpt_store *store)
+{
+    assert(store->pack_borrowers > 0);
+    if (--store->pack_borrowers == 0)
+        pack_set_trim(store->packs);
 }
 
 int store_writable(const ckpt_store *store, ckpt_error *err)

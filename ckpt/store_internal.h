@@ -24,7 +24,8 @@ struct ckpt_store {
     char snapshots_dir[FILE_PATH_MAX], tags_dir[FILE_PATH_MAX], intents_dir[FILE_PATH_MAX], tmp_dir[FILE_PATH_MAX],
         cache_dir[FILE_PATH_MAX], config_path[FILE_PATH_MAX];
     pack_set *packs;
-    pool *pool; /* NULL until store_pool() */
+    unsigned pack_borrowers; /* saves and open contents */
+    pool *pool;              /* NULL until store_pool() */
     unsigned threads;
     bool read_only; /* a read-only compatible feature bit is unknown, or the file system is read-only */
     ckpt_progress_fn progress;
@@ -35,6 +36,10 @@ struct ckpt_store {
 /* store.c */
 int store_pool(pool **out, ckpt_store *store, ckpt_error *err); /* made on first use, of STORE_WORKERS_MAX at most */
 int store_writable(const ckpt_store *store, ckpt_error *err);   /* CKPT_EVERSION or CKPT_EIO with a hint */
+/* Who takes packs from store->packs borrows them until it returns them. When nobody does any more most are forgotten
+ * and all are closed: a store may be open for days. */
+void store_packs_borrow(ckpt_store *store);
+void store_packs_return(ckpt_store *store);
 void store_note(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes the caller's options over the defaults in `own`; both begin with their size, and the caller's may be that of an
  * older or newer library. NULL: the defaults stay. CKPT_EUSAGE when the size is not set. */

@@ -1,6 +1,7 @@
 #include "pack_fixture.h"
 
-#include <dirent.h>
+#include "open_packs.h"
+
 #include <pthread.h>
 
 #define MANY (PACK_SET_OPEN_MAX + 20)
@@ -27,20 +28,6 @@ static void assert_first_byte(const pack *p, uint64_t seed)
     MUST(pack_read_chunk(&size, coded, p, &p->index.frames[0], 0, ERR));
     assert_memory_equal(coded + 1, data, 64);
     free(data);
-}
-
-static size_t open_packs(void)
-{
-    size_t count = 0;
-    char path[FILE_PATH_MAX], target[FILE_PATH_MAX];
-    DIR *dir = opendir("/proc/self/fd");
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
-        const ssize_t size = readlink(path, target, sizeof target - 1);
-        count += size > 5 && memcmp(target + size - 5, PACK_SUFFIX, 5) == 0;
-    }
-    closedir(dir);
-    return count;
 }
 
 static void a_pack_is_opened_once(void **state)
@@ -133,11 +120,12 @@ static void a_closed_pack_that_was_pruned_is_not_found(void **state)
     unsigned char coded[128];
     size_t size = 0;
     pack_set *set = new_set(f);
-    for (uint64_t i = 0; i <= PACK_SET_OPEN_MAX; i++) {
+    small_pack(&names[0], f, 64, 0);
+    const pack *const first = get(set, &names[0]);
+    for (uint64_t i = 1; i <= PACK_SET_OPEN_MAX; i++) {
         small_pack(&names[i], f, 64, i);
         get(set, &names[i]);
     }
-    const pack *first = get(set, &names[0]);
     MUST(pack_path(path, f->packs, &names[0], ERR));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(pack_read_chunk(&size, coded, first, &first->index.frames[0], 0, NULL), CKPT_ENOTFOUND);
@@ -151,15 +139,78 @@ static void a_closed_pack_that_is_another_file_now_is_damaged(void **state)
     unsigned char coded[128];
     size_t size = 0;
     pack_set *set = new_set(f);
-    for (uint64_t i = 0; i <= PACK_SET_OPEN_MAX; i++) {
+    small_pack(&names[0], f, 64, 0);
+    const pack *const first = get(set, &names[0]);
+    for (uint64_t i = 1; i <= PACK_SET_OPEN_MAX; i++) {
         small_pack(&names[i], f, 64, i);
         get(set, &names[i]);
     }
-    const pack *first = get(set, &names[0]);
     unsigned char *bytes = pack_bytes(&size, f, &names[0]);
     pack_overwrite(f, &names[0], bytes, size - 1);
     assert_int_equal(pack_read_chunk(&size, coded, first, &first->index.frames[0], 0, NULL), CKPT_EDATA);
     free(bytes);
+    pack_set_free(set);
+}
+
+static void a_pack_that_is_got_again_is_open_again(void **state)
+{
+    fixture *f = *state;
+    sha256 name;
+    char path[FILE_PATH_MAX];
+    pack_set *set = new_set(f);
+    small_pack(&name, f, 64, 1);
+    get(set, &name);
+    pack_set_trim(set);
+    const pack *const p = get(set, &name);
+    MUST(pack_path(path, f->packs, &name, ERR));
+    assert_int_equal(unlink(path), 0);
+    assert_first_byte(p, 1);
+    pack_set_free(set);
+}
+
+static void trimming_closes_all_files(void **state)
+{
+    fixture *f = *state;
+    sha256 name;
+    pack_set *set = new_set(f);
+    for (uint64_t i = 0; i < 5; i++) {
+        small_pack(&name, f, 64, i);
+        get(set, &name);
+    }
+    assert_int_equal(open_packs(), 5);
+    pack_set_trim(set);
+    assert_int_equal(open_packs(), 0);
+    assert_first_byte(get(set, &name), 4);
+    assert_int_equal(open_packs(), 1);
+    pack_set_free(set);
+}
+
+/* A pack whose index was kept is only opened; of one that was forgotten the index is read, and is damaged here. */
+static void trimming_keeps_the_packs_asked_for_last(void **state)
+{
+    fixture *f = *state;
+    static sha256 names[PACK_SET_KEPT_MAX + 2];
+    const size_t count = PACK_SET_KEPT_MAX + 2;
+    pack *p = NULL;
+    pack_set *set = new_set(f);
+    for (uint64_t i = 0; i < count; i++) {
+        small_pack(&names[i], f, 64, i);
+        get(set, &names[i]);
+    }
+    get(set, &names[0]);
+    pack_set_trim(set);
+    for (uint64_t i = 0; i < count; i++) {
+        size_t size = 0;
+        unsigned char *bytes = pack_bytes(&size, f, &names[i]);
+        bytes[size - 1] ^= 1;
+        pack_overwrite(f, &names[i], bytes, size);
+        free(bytes);
+    }
+    assert_first_byte(get(set, &names[0]), 0);
+    assert_int_equal(pack_set_get(&p, set, &names[1], NULL), CKPT_EDATA);
+    assert_int_equal(pack_set_get(&p, set, &names[2], NULL), CKPT_EDATA);
+    for (uint64_t i = 3; i < count; i++)
+        assert_first_byte(get(set, &names[i]), i);
     pack_set_free(set);
 }
 
@@ -236,6 +287,9 @@ int main(void)
         TEST(the_pack_not_read_for_longest_is_closed),
         TEST(a_closed_pack_that_was_pruned_is_not_found),
         TEST(a_closed_pack_that_is_another_file_now_is_damaged),
+        TEST(a_pack_that_is_got_again_is_open_again),
+        TEST(trimming_closes_all_files),
+        TEST(trimming_keeps_the_packs_asked_for_last),
         TEST(following_refuses_numbers_that_the_tables_do_not_have),
         TEST(threads_read_right_bytes_while_descriptors_are_closed),
     };

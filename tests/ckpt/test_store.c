@@ -1,5 +1,7 @@
 #include "store_fixture.h"
 
+#include "open_packs.h"
+
 static void edit_config(fixture *f, const char *from, const char *to)
 {
     char *const text = read_text(f->store->config_path), edited[8192];
@@ -276,6 +278,55 @@ static void options_of_other_sizes_are_understood(void **state)
     assert_int_equal(store_options(&own, sizeof own, &(ckpt_open_options){.threads = 1}, NULL), CKPT_EUSAGE);
 }
 
+/* ---- Stores that are open for days ---- */
+
+static void a_store_at_rest_has_no_pack_open(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    ckpt_content *first = NULL, *second = NULL;
+    for (uint64_t i = 0; i < 3; i++) {
+        save_step(id, f, i, (int64_t)i);
+        assert_int_equal(open_packs(), 0);
+    }
+    MUST(ckpt_content_open(&first, f->store, "step:0", ERR));
+    MUST(ckpt_content_open(&second, f->store, "step:2", ERR));
+    ckpt_content_close(first);
+    assert_true(open_packs() > 0);
+    ckpt_content_close(second);
+    assert_int_equal(open_packs(), 0);
+    assert_int_equal(ckpt_content_open(&first, f->store, "step:7", NULL), CKPT_ENOTFOUND);
+    MUST(ckpt_restore_files(NULL, f->store, "latest",
+                            &(ckpt_restore_options){.size = sizeof(ckpt_restore_options), .dir = f->root}, ERR));
+    assert_int_equal(open_packs(), 0);
+}
+
+/* The packs of an open content stay, whatever else its store does meanwhile. */
+static void a_content_is_read_after_its_store_saved_much_and_pruned_it(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    ckpt_content *content = NULL;
+    ckpt_prune_result pruned;
+    float weight[FIXTURE_TENSOR_FLOATS], again[FIXTURE_TENSOR_FLOATS];
+    const ckpt_prune_options keep = {.size = sizeof keep, .keep = "last 1"};
+    save_noise(id, f, 7);
+    save_step(id, f, 0, 0);
+    MUST(ckpt_content_open(&content, f->store, id, ERR));
+    MUST(ckpt_content_read(weight, content, 0, 0, FIXTURE_TENSOR_FLOATS, ERR));
+    ckpt_content_close(content);
+
+    MUST(ckpt_content_open(&content, f->store, id, ERR));
+    for (uint64_t i = 1; i < PACK_SET_KEPT_MAX + 4; i++)
+        save_noise(id, f, i);
+    MUST(ckpt_prune(&pruned, f->store, &keep, ERR));
+    assert_true(pruned.removed_packs > PACK_SET_KEPT_MAX);
+    ckpt_prune_result_clear(&pruned);
+    MUST(ckpt_content_read(again, content, 0, 0, FIXTURE_TENSOR_FLOATS, ERR));
+    assert_memory_equal(again, weight, sizeof weight);
+    ckpt_content_close(content);
+}
+
 #define STORE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -297,6 +348,8 @@ int main(void)
         STORE_TEST(folders_that_a_copy_lost_are_made_again_before_writing),
         STORE_TEST(a_store_that_may_not_be_written_is_read),
         STORE_TEST(options_of_other_sizes_are_understood),
+        STORE_TEST(a_store_at_rest_has_no_pack_open),
+        STORE_TEST(a_content_is_read_after_its_store_saved_much_and_pruned_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
