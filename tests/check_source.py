@@ -39,6 +39,10 @@ RENAMES_ALLOWED = {"base/file.c", "base/file_commit.c"}
 # Spelled so that this file does not break its own rule.
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "TB" + "D")) + r")\b|"
                         + r"not (yet )?imple" + r"mented|place" + r"holder", re.IGNORECASE)
+# How the work was organised is nothing that a reader of the source needs.
+ORGANISED = re.compile(r"\b(" + "|".join(("the iss" + "ue's", "this iss" + "ue", r"iss" + r"ue #?\d", "first b" + "ar of",
+                                          "mile" + "stone", "review" + "er", "acceptance crit" + "eri", "design's a" + "im",
+                                          "the project's measure" + "ments")) + r")", re.IGNORECASE)
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(work|home|root|Users)/\w")
 
 TEXT_SUFFIXES = {".c", ".h", ".py", ".sh", ".md", ".txt", ".cmake", ".map", ".in", ".json", ".ini", ""}
@@ -136,6 +140,8 @@ class Check:
                 self.fault(path, number, f"more than {COLUMNS_MAX} columns")
             if UNFINISHED.search(line):
                 self.fault(path, number, "word of unfinished work")
+            if ORGANISED.search(line):
+                self.fault(path, number, "word on how the work was organised")
             if MACHINE_PATH.search(line):
                 self.fault(path, number, "path of one machine")
 
@@ -221,6 +227,7 @@ SELF_TESTS = [
     ("blank at the end", {"base/a.c": "int x; \n"}),
     ("last line has no end", {"base/a.c": "int x;"}),
     ("word of unfinished work", {"base/a.c": "/* TO" "DO: later */\n"}),
+    ("how the work was organised", {"tools/a.h": "/* `bar` is the iss" "ue's aim */\n"}),
     ("path of one machine", {"docs/a.md": "see /ho" "me/me/notes\n"}),
     ("which does not exist", {"README.md": "see [format](docs/format.md)\n"}),
     ("no row for CKPT_EDATA", {"base/include/ckpt/error.h":

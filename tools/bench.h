@@ -29,8 +29,8 @@ typedef struct bench {
     table *rows;
 } bench;
 
-/* One row: `ours` and `peer` are in `unit`; peer is negative when there is none. `bar` is the issue's or design's aim
- * in words, "" for none. */
+/* One row: `ours` and `peer` are in `unit`; peer is negative when there is none. `bar` is the aim, in words; "" for
+ * none. */
 int bench_row(bench *b, const char *what, const char *unit, double ours, const char *peer_name, double peer,
               const char *bar, ckpt_error *err);
 
@@ -52,6 +52,8 @@ void bench_peer_close(bench_peer *peer);
 
 /* ---- bench_tools.c ---- */
 
+/* CKPT_EINTERRUPTED once SIGINT or SIGTERM has come; asked between steps, so that the scratch folder is removed. */
+int bench_check(ckpt_error *err);
 double bench_median(double *values, size_t count); /* sorts them */
 double bench_cpu(void);                            /* seconds of CPU this process has used */
 /* Removes a folder and what is in it; only below the scratch folder. */

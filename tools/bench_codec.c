@@ -10,7 +10,7 @@
 
 #define BENCH_FILE_MAX ((size_t)1 << 30)
 
-/* Neighbouring checkpoints of real trainings; the last column is the first bar of the project's measurements. */
+/* Neighbouring checkpoints of real trainings; `bar` is the aim: the share of its bytes that the second may add. */
 typedef struct pair {
     const char *what, *reference, *current;
     double bar;

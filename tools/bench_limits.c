@@ -39,8 +39,8 @@ out:
 
 static int bench_memory(bench *b, ckpt_error *err)
 {
-    static const char *const SAVE[] = {"ckpt", "-q", "save", "sparse.bin", NULL};
-    static const char *const RESTORE[] = {"ckpt", "-q", "restore", "latest", "-o", "out", NULL};
+    static const char *const SAVE[] = {"ckpt", "-q", "-s", ".", "save", "sparse.bin", NULL};
+    static const char *const RESTORE[] = {"ckpt", "-q", "-s", ".", "restore", "latest", "-o", "out", NULL};
     int rc = 0;
     ckpt_store *store = NULL;
     char dir[FILE_PATH_MAX], file[FILE_PATH_MAX];
@@ -82,48 +82,62 @@ out:
     return rc;
 }
 
+/* A store of many checkpoints, and a file that is saved into it again and again. */
 typedef struct crowd {
-    double save, show, log;
+    char dir[FILE_PATH_MAX], file[FILE_PATH_MAX];
+    ckpt_store *store;
+    size_t have; /* checkpoints */
+    float *data; /* [STATE_ELEMENTS] */
+    uint32_t seed;
 } crowd;
 
-/* Medians of whole processes with what the store holds now. */
-static int crowd_measure(crowd *out, bench *b, const char *dir, ckpt_error *err)
-{
-    static const char *const SAVE[] = {"ckpt", "-q", "save", "big.bin", NULL};
-    static const char *const SHOW[] = {"ckpt", "show", "latest", NULL};
-    static const char *const LOG[] = {"ckpt", "log", NULL};
-    int rc = 0;
-    double save[BENCH_ROUNDS_MAX], show[BENCH_ROUNDS_MAX], log[BENCH_ROUNDS_MAX];
-    bench_run_result r;
+typedef struct crowd_times {
+    double save, show, log, version;
+} crowd_times;
 
-    for (unsigned i = 0; i < b->rounds; i++) {
-        TRY(bench_run(&r, dir, SAVE, err));
-        save[i] = r.wall;
-        TRY(bench_run(&r, dir, SHOW, err));
-        show[i] = r.wall;
-        TRY(bench_run(&r, dir, LOG, err));
-        log[i] = r.wall;
+/* 5 MiB that do not compress and never repeat, also not from call to call: what is saved is new each time. */
+static int big_make(crowd *c, ckpt_error *err)
+{
+    int rc = 0;
+    bool written = false;
+    FILE *const file = fopen(c->file, "wbe");
+
+    for (size_t i = 0; i < STATE_ELEMENTS; i++) {
+        c->seed = c->seed * 1664525u + 1013904223u;
+        c->data[i] = (float)(int32_t)c->seed * 1e-9f;
     }
-    *out = (crowd){bench_median(save, b->rounds), bench_median(show, b->rounds), bench_median(log, b->rounds)};
-out:
+    if (file) {
+        written = fwrite(c->data, sizeof *c->data, STATE_ELEMENTS, file) == STATE_ELEMENTS;
+        written = fclose(file) == 0 && written;
+    }
+    if (!written)
+        rc = error_errno(err, errno, "write %s", c->file);
     return rc;
 }
 
-/* 5 MiB that do not compress and never repeat. */
-static int big_make(const char *path, float *data, ckpt_error *err)
+/* Medians of whole processes with what the store holds now. */
+static int crowd_measure(crowd_times *out, bench *b, crowd *c, ckpt_error *err)
 {
+    static const char *const SAVE[] = {"ckpt", "-q", "-s", ".", "save", "big.bin", NULL};
+    static const char *const SHOW[] = {"ckpt", "-s", ".", "show", "latest", NULL};
+    static const char *const LOG[] = {"ckpt", "-s", ".", "log", NULL};
     int rc = 0;
-    uint32_t x = 12345;
-    FILE *const file = fopen(path, "wbe");
+    double save[BENCH_ROUNDS_MAX], show[BENCH_ROUNDS_MAX], log[BENCH_ROUNDS_MAX], version[BENCH_ROUNDS_MAX];
+    bench_run_result r;
 
-    for (size_t i = 0; i < STATE_ELEMENTS; i++) {
-        x = x * 1664525u + 1013904223u;
-        data[i] = (float)(int32_t)x * 1e-9f;
+    for (unsigned i = 0; i < b->rounds; i++) {
+        TRY(big_make(c, err));
+        TRY(bench_run(&r, c->dir, SAVE, err));
+        save[i] = r.wall;
+        TRY(bench_run(&r, c->dir, SHOW, err));
+        show[i] = r.wall;
+        TRY(bench_run(&r, c->dir, LOG, err));
+        log[i] = r.wall;
+        TRY(bench_run(&r, c->dir, VERSION, err));
+        version[i] = r.wall;
     }
-    if (!file || fwrite(data, sizeof *data, STATE_ELEMENTS, file) != STATE_ELEMENTS || fclose(file)) {
-        rc = error_errno(err, errno, "write %s", path);
-        goto out;
-    }
+    *out = (crowd_times){bench_median(save, b->rounds), bench_median(show, b->rounds), bench_median(log, b->rounds),
+                         bench_median(version, b->rounds)};
 out:
     return rc;
 }
@@ -131,31 +145,25 @@ out:
 static int bench_crowd(bench *b, ckpt_error *err)
 {
     int rc = 0;
-    ckpt_store *store = NULL;
-    char dir[FILE_PATH_MAX], file[FILE_PATH_MAX];
-    size_t have = 0;
-    crowd few, many;
-    bench_run_result version;
-    float *const data = calloc(STATE_ELEMENTS, sizeof *data);
+    crowd c = {.data = calloc(STATE_ELEMENTS, sizeof *c.data), .seed = 12345};
+    crowd_times few, many;
 
-    FAIL_IF_NULL(data, err);
-    TRY(bench_store_new(&store, b, "crowd", err));
-    TRY(path_join(dir, b->scratch, "crowd", err));
-    TRY(path_join(file, dir, "big.bin", err));
-    TRY(big_make(file, data, err));
-    TRY(fill_to(store, &have, FEW, data, err));
-    TRY(crowd_measure(&few, b, dir, err));
-    TRY(fill_to(store, &have, MANY, data, err));
-    TRY(crowd_measure(&many, b, dir, err));
-    TRY(bench_run(&version, dir, VERSION, err));
+    FAIL_IF_NULL(c.data, err);
+    TRY(bench_store_new(&c.store, b, "crowd", err));
+    TRY(path_join(c.dir, b->scratch, "crowd", err));
+    TRY(path_join(c.file, c.dir, "big.bin", err));
+    TRY(fill_to(c.store, &c.have, FEW, c.data, err));
+    TRY(crowd_measure(&few, b, &c, err));
+    TRY(fill_to(c.store, &c.have, MANY, c.data, err));
+    TRY(crowd_measure(&many, b, &c, err));
     TRY(bench_row(b, "save of a 5 MB file with 2,000 checkpoints to that with 20", "times", many.save / few.save, "",
                   -1, "<= 1.5", err));
     TRY(bench_row(b, "show latest, same", "times", many.show / few.show, "", -1, "<= 1.5", err));
-    TRY(bench_row(b, "log of 2,000 checkpoints, a row", "us", (many.log - version.wall) / MANY * 1e6, "", -1, "<= 100",
+    TRY(bench_row(b, "log of 2,000 checkpoints, a row", "us", (many.log - many.version) / MANY * 1e6, "", -1, "<= 100",
                   err));
 out:
-    free(data);
-    ckpt_store_close(store);
+    free(c.data);
+    ckpt_store_close(c.store);
     return rc;
 }
 

@@ -49,9 +49,11 @@ int bench_peer_open(bench_peer **out, const char *folder, ckpt_error *err)
         goto out;
     }
     peer->to = fdopen(to[1], "w");
+    FAIL_IF_NULL(peer->to, err);
+    to[1] = -1; /* the stream's, which closes it */
     peer->from = fdopen(from[0], "r");
-    FAIL_IF(!peer->to || !peer->from, err, CKPT_ENOMEM, "out of memory");
-    to[1] = from[0] = -1;
+    FAIL_IF_NULL(peer->from, err);
+    from[0] = -1;
     *out = peer;
     peer = NULL;
 out:
@@ -70,8 +72,10 @@ static int answer_read(char text[BENCH_ANSWER_MAX], bench_peer *peer, const char
 {
     int rc = 0;
 
-    FAIL_IF(fputc('\n', peer->to) == EOF || fflush(peer->to) || !fgets(text, BENCH_ANSWER_MAX, peer->from), err,
-            CKPT_EIO, "the peers' process ended");
+    const bool answered =
+        fputc('\n', peer->to) != EOF && fflush(peer->to) == 0 && fgets(text, BENCH_ANSWER_MAX, peer->from);
+    TRY(bench_check(err));
+    FAIL_IF(!answered, err, CKPT_EIO, "the peers' process ended");
     text[strcspn(text, "\n")] = 0;
     FAIL_IF(strncmp(text, "ok", 2) != 0, err, CKPT_EIO, "the peers' process could not %s: %s", request, text);
 out:
@@ -115,10 +119,11 @@ void bench_peer_close(bench_peer *peer)
     if (!peer)
         return;
     if (peer->to)
-        fclose(peer->to); /* end of input ends it */
+        fclose(peer->to);
     if (peer->from)
         fclose(peer->from);
     if (peer->pid > 0) {
+        kill(peer->pid, SIGTERM); /* it may be at work on what nobody waits for any more */
         while (waitpid(peer->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }

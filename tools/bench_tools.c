@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,6 +19,11 @@ static int double_compare(const void *a, const void *b)
     const double x = *(const double *)a, y = *(const double *)b;
 
     return x < y ? -1 : x > y;
+}
+
+int bench_check(ckpt_error *err)
+{
+    return session_stopped() ? error_set(err, CKPT_EINTERRUPTED, "bench: interrupted") : 0;
 }
 
 double bench_median(double *values, size_t count)
@@ -61,12 +67,20 @@ out:
     return rc;
 }
 
+static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    (void)payload;
+    (void)done_bytes;
+    (void)total_bytes;
+    return session_stopped();
+}
+
 int bench_store_new(ckpt_store **out, bench *b, const char *name, ckpt_error *err)
 {
     int rc = 0;
     bool existed = false;
     char path[FILE_PATH_MAX];
-    const ckpt_open_options options = {.size = sizeof options, .threads = b->s->threads};
+    const ckpt_open_options options = {.size = sizeof options, .threads = b->s->threads, .progress = on_progress};
 
     TRY(path_join(path, b->scratch, name, err));
     TRY(bench_remove_tree(b, path, err));
@@ -94,15 +108,22 @@ int bench_run(bench_run_result *out, const char *dir, const char *const *words, 
             execv("/proc/self/exe", (char *const *)(uintptr_t)words);
         _exit(127);
     }
-    while (wait4(pid, &status, 0, &usage) < 0)
+    while (wait4(pid, &status, 0, &usage) < 0) {
         if (errno != EINTR) {
             rc = error_errno(err, errno, "wait for a process");
             goto out;
         }
+        if (session_stopped())
+            kill(pid, SIGTERM);
+    }
     out->wall = print_clock() - start;
     out->cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     out->rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
-    FAIL_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0, err, CKPT_EDIFFER, "ckpt %s failed", words[1]);
+    TRY(bench_check(err));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        rc = error_set(err, CKPT_EIO, "a run of ckpt failed");
+        error_hint(err, "it says why above");
+    }
 out:
     return rc;
 }

@@ -51,8 +51,11 @@ int bench_row(bench *b, const char *what, const char *unit, double ours, const c
     int rc = 0;
     char text[UNITS_TEXT_SIZE];
 
-    if (b->s->json)
-        return row_json(what, unit, ours, peer >= 0 ? peer_name : "", peer, bar, err);
+    TRY(bench_check(err));
+    if (b->s->json) {
+        TRY(row_json(what, unit, ours, peer >= 0 ? peer_name : "", peer, bar, err));
+        goto out;
+    }
     TRY(table_add(b->rows, what, TABLE_PLAIN, err));
     number_text(text, ours);
     TRY(table_add(b->rows, text, TABLE_PLAIN, err));
@@ -114,6 +117,7 @@ static int cmd_bench(session *s, ckpt_error *err)
     FAIL_IF(rounds < 1 || rounds > BENCH_ROUNDS_MAX, err, CKPT_EUSAGE, "--rounds is between 1 and %d",
             BENCH_ROUNDS_MAX);
     b.rounds = (unsigned)rounds;
+    session_catch_signals(s);
     TRY(table_new(&b.rows, COLUMNS, sizeof COLUMNS / sizeof *COLUMNS, err));
     TRY(bench_peer_open(&b.peer, b.peers, err));
     if (!b.peer)
@@ -147,7 +151,7 @@ const command CMD_BENCH = {
     .examples = "ckpt bench codec samples\tbytes added for neighbouring checkpoints\n"
                 "ckpt bench store --peers build/peers\tspeed against torch.save and torch.load\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 4, 5, 10),
+    .exits = EXITS(0, 2, 3, 4, 5, 10, 130),
     .words_min = 1,
     .words_max = 2,
     .group = GROUP_ABOUT,
