@@ -13,7 +13,7 @@
  *   tables := head packs frames chunks files extents tensors values dims strings
  *   head   := "CKIX" version:u32 features:u32 pack_count:u32 frame_count:u32 chunk_count:u32 file_count:u32
  *             extent_count:u32 tensor_count:u32 value_count:u32 dim_count:u32 string_bytes:u32 0:u32*4   64 bytes
- *   packs  := sha256:32                                    every other pack on the chains of the frames and extents here
+ *   packs  := sha256:32                                   every other pack on the chains of the frames and extents here
  *   frames := offset:u64 size:u64 chunk_first:u32 reference_pack:u32 reference_frame:u32 class:u32
  *             dtype:u8 depth:u8 kind:u8 transform:u8 level:u8 0:u8*3 sha256:32 reference_sha256:32      104 bytes
  *   chunks := coded_size:u32 xxh64:u64                                                                   12 bytes
@@ -207,8 +207,8 @@ int pack_check(const pack *p, ckpt_error *err);
 
 /* ---- A set of open packs (pack_set.c) ---- */
 
-/* Packs opened once and kept, with their indexes, until the set is trimmed or freed. Beyond PACK_SET_OPEN_MAX descriptors
- * the one not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is
+/* Packs opened once and kept, with their indexes, until the set is trimmed or freed. Beyond PACK_SET_OPEN_MAX
+ * descriptors the one not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is
  * then CKPT_ENOTFOUND. */
 typedef struct pack_set pack_set;
 int pack_set_new(pack_set **out, const char *packs_dir, ckpt_error *err);

@@ -142,8 +142,8 @@ int save_remember(saver *s, const piece *p, ckpt_error *err);
 void save_remember_extent(saver *s, uint32_t extent);
 /* The open pack was closed and is `number` from now on. */
 void save_remember_roll(saver *s, uint32_t number);
-/* Takes a pack, and all that it refers to, for its frames to be references. CKPT_ENOTFOUND: a prune was quicker, go on without.
- */
+/* Takes a pack, and all that it refers to, for its frames to be references. CKPT_ENOTFOUND: a prune was quicker, go on
+ * without. */
 int save_take_pack(saver *s, const pack *p, ckpt_error *err);
 /* Takes the packs that decoding a stored frame touches and lists them in the tables; *number is its own pack's. */
 int save_use_frame(uint32_t *number, saver *s, frame_at at, ckpt_error *err);

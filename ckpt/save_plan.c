@@ -157,8 +157,8 @@ out:
     return rc;
 }
 
-/* Number, among the packs of the open pack, of that of a reference. Only the packs of its chain are listed, not all that
- * its pack knows: else no pack would ever be free of the ones before. */
+/* Number, among the packs of the open pack, of that of a reference. Only the packs of its chain are listed, not all
+ * that its pack knows: else no pack would ever be free of the ones before. */
 static int frame_use_reference(uint32_t *number, saver *s, frame_at reference, ckpt_error *err)
 {
     int rc = 0;

@@ -14,8 +14,8 @@
 
 #include "pool.h"
 
-/* Threads of a store's pool, whatever -j says: each keeps up to 9 MiB (a chain of references on its way, its scratch, and
- * two chunks before and behind it), and saving, restoring and verifying stay below 96 MiB. */
+/* Threads of a store's pool, whatever -j says: each keeps up to 9 MiB (a chain of references on its way, its scratch,
+ * and two chunks before and behind it), and saving, restoring and verifying stay below 96 MiB. */
 #define STORE_WORKERS_MAX 8
 
 struct ckpt_store {

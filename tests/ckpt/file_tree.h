@@ -7,8 +7,8 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-/* Takes the place of the C library's: these tests are about bytes, and a disk that others keep busy would make them take
- * minutes. Durability is what tests/crash proves. */
+/* Takes the place of the C library's: these tests are about bytes, and a disk that others keep busy would make them
+ * take minutes. Durability is what tests/crash proves. */
 int fsync(int fd)
 {
     return fcntl(fd, F_GETFD) < 0 ? -1 : 0;

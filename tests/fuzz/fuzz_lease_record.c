@@ -1,5 +1,5 @@
-/* Records of leases: whatever the file holds, fields stay within their limits, and what was read is read again from what
- * is written. */
+/* Records of leases: whatever the file holds, fields stay within their limits, and what was read is read again from
+ * what is written. */
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz.h"
 
