@@ -43,8 +43,21 @@ configure_package_config_file(cmake/ckptConfig.cmake.in ckptConfig.cmake
   INSTALL_DESTINATION ${CKPT_INSTALL_CMAKEDIR}
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(ckptConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+# Beside its prefix, wherever `cmake --install --prefix` or a move puts that: the prefix is found from the file itself.
+# Folders that a distribution gives as absolute stay as they are.
+file(RELATIVE_PATH CKPT_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" CKPT_PC_TO_PREFIX "${CKPT_PC_TO_PREFIX}")
+foreach(dir LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+    set(CKPT_PC_${dir} "${CMAKE_INSTALL_${dir}}")
+  else()
+    set(CKPT_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
+  endif()
+endforeach()
 configure_file(cmake/ckpt.pc.in ckpt.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckptConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ckptConfigVersion.cmake
         DESTINATION ${CKPT_INSTALL_CMAKEDIR} COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckpt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES LICENSE README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+# Where the links of the README lead.
+install(FILES docs/errors.md docs/format.md docs/python.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)

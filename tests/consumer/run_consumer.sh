@@ -33,7 +33,11 @@ run "CMake, shared" "$tmp/cmake/consumer_shared"
 run "CMake, static" "$tmp/cmake/consumer_static"
 
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
-pc="pkg-config --define-variable=prefix=$prefix"
+pc=pkg-config
+[ "$(realpath "$($pc --variable=prefix ckpt)")" = "$(realpath "$prefix")" ] || {
+    echo "ckpt.pc does not name the prefix it was installed into"
+    exit 1
+}
 cc=${CC:-cc}
 # shellcheck disable=SC2046 # flags are words
 $cc -o "$tmp/shared" "$project/consumer.c" $($pc --cflags --libs ckpt)
