@@ -208,8 +208,8 @@ int pack_check(const pack *p, ckpt_error *err);
 /* ---- A set of open packs (pack_set.c) ---- */
 
 /* Packs opened once and kept, with their indexes, until the set is trimmed or freed. Beyond PACK_SET_OPEN_MAX
- * descriptors the one not read for longest is closed and opened again when it is needed; a pack that prune removed meanwhile is
- * then CKPT_ENOTFOUND. */
+ * descriptors the one not read for longest is closed and opened again when it is needed; a pack that prune removed
+ * meanwhile is then CKPT_ENOTFOUND. */
 typedef struct pack_set pack_set;
 int pack_set_new(pack_set **out, const char *packs_dir, ckpt_error *err);
 void pack_set_free(pack_set *set);
