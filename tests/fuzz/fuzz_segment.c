@@ -14,7 +14,7 @@
 
 #define HEADER_SIZE 40u
 
-static void check_sorted(const segment *s)
+static void check_sorted(segment *s)
 {
     segment_entry before = {0}, entry;
 
@@ -31,7 +31,7 @@ static void check_sorted(const segment *s)
 }
 
 /* Takes every second pack over into a new segment. */
-static void check_merge(const segment *s)
+static void check_merge(segment *s)
 {
     segment_builder b = {0};
     segment merged;
