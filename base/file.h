@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #define FILE_PATH_MAX 4096
 
@@ -64,6 +65,8 @@ typedef struct file_tmp {
 /* Creates "dir/<stem>.<pid>.<random>.tmp", exclusively, open for writing and reading, mode 0666 less umask. A long stem
  * is cut. While it is open a lock on it (file_lock.h) shows that its writer lives. */
 int file_tmp_open(file_tmp *tmp, const char *dir, const char *stem, ckpt_error *err);
+/* The process that made a temporary file of this name, or 0: another name. */
+pid_t file_tmp_owner(const char *name);
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err);
 /* Asks the kernel to begin writing what stands from offset `from` on (file_flush.c); does not wait, cannot fail. */
 void file_tmp_flush_hint(const file_tmp *tmp, uint64_t from);
@@ -72,11 +75,12 @@ int file_tmp_seal(file_tmp *tmp, ckpt_error *err);
 /* Closes and unlinks what was not committed; safe on a zeroed or committed one. */
 void file_tmp_discard(file_tmp *tmp);
 
-/* Several files that become visible in the order in which they were added. */
+/* Several files that become visible in the order in which they were added, or at once. */
 #define FILE_COMMIT_MAX (1 << 20)
 typedef struct file_commit_plan {
     struct file_commit_item *items;
     size_t count;
+    bool any_order;        /* set by the caller: see file_commit */
     bool sync_unsupported; /* set by file_commit: a folder could not be fsynced (some FUSE) */
 } file_commit_plan;
 
@@ -86,7 +90,10 @@ typedef struct file_commit_plan {
 int file_commit_add(file_commit_plan *plan, file_tmp *tmp, const char *name, bool replace, ckpt_error *err);
 /* For each item in order: fsync, close, rename; then fsync of its folder before the next item, and of the temporary
  * file's folder. When one fails, those before it are in place, and the rest are discarded. The plan is empty afterwards
- * but for sync_unsupported. */
+ * but for sync_unsupported.
+ *
+ * With `any_order` each folder is fsynced once, after all renames: for many files that do not need each other, with
+ * their temporary files in the folders where they go. All are durable when it returns. */
 int file_commit(file_commit_plan *plan, ckpt_error *err);
 void file_commit_discard(file_commit_plan *plan);
 

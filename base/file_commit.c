@@ -7,6 +7,7 @@
 #include "random.h"
 #include "utf8.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,8 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TMP_STEM_MAX 64 /* bytes of the final name that a temporary name shows */
-#define TMP_TRIES    16
+#define TMP_SUFFIX      ".tmp"
+#define TMP_RANDOM_SIZE 16 /* hexadecimal digits */
+#define TMP_PID_DIGITS  10
+#define TMP_STEM_MAX    64 /* bytes of the final name that a temporary name shows */
+#define TMP_TRIES       16
 
 struct file_commit_item {
     int fd; /* -1: closed, and durable */
@@ -60,6 +64,22 @@ out:
     if (rc)
         *tmp = (file_tmp){.fd = -1};
     return rc;
+}
+
+pid_t file_tmp_owner(const char *name)
+{
+    static const size_t TAIL = 1 + TMP_RANDOM_SIZE + sizeof TMP_SUFFIX - 1; /* ".<random>.tmp" */
+    const size_t length = strlen(name);
+    size_t digits = 0;
+
+    if (length <= TAIL || strcmp(name + length - strlen(TMP_SUFFIX), TMP_SUFFIX) != 0 || name[length - TAIL] != '.')
+        return 0;
+    const char *const end = name + length - TAIL;
+    while (end - digits > name && isdigit((unsigned char)end[-(ptrdiff_t)digits - 1]))
+        digits++;
+    if (digits == 0 || digits > TMP_PID_DIGITS || end - digits == name || end[-(ptrdiff_t)digits - 1] != '.')
+        return 0;
+    return (pid_t)strtol(end - digits, NULL, 10);
 }
 
 int file_tmp_write(file_tmp *tmp, const void *data, size_t size, ckpt_error *err)
@@ -161,6 +181,19 @@ int file_tmp_seal(file_tmp *tmp, ckpt_error *err)
     return sync_and_close(&tmp->fd, &ignored, tmp->path, err);
 }
 
+static int item_place(struct file_commit_item *item, bool *sync_unsupported, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (item->fd >= 0)
+        TRY(sync_and_close(&item->fd, sync_unsupported, item->name, err));
+    TRY(item_rename(item, err));
+    free(item->tmp);
+    item->tmp = NULL;
+out:
+    return rc;
+}
+
 static int item_commit(struct file_commit_item *item, bool *sync_unsupported, ckpt_error *err)
 {
     int rc = 0;
@@ -168,12 +201,7 @@ static int item_commit(struct file_commit_item *item, bool *sync_unsupported, ck
 
     TRY(path_parent(dir, item->name, err));
     TRY(path_parent(tmp_dir, item->tmp, err));
-    if (item->fd >= 0)
-        TRY(sync_and_close(&item->fd, sync_unsupported, item->name, err));
-    TRY(item_rename(item, err));
-    free(item->tmp);
-    item->tmp = NULL;
-
+    TRY(item_place(item, sync_unsupported, err));
     /* Also when the file was there already: its writer may have been stopped before its own fsync of the folder. */
     TRY(dir_sync(dir, sync_unsupported, err));
     if (strcmp(dir, tmp_dir) != 0)
@@ -182,11 +210,45 @@ out:
     return rc;
 }
 
+static int compare_by_folder(const void *a, const void *b)
+{
+    const char *const x = ((const struct file_commit_item *)a)->name, *const y =
+                                                                          ((const struct file_commit_item *)b)->name;
+    const size_t x_size = (size_t)(path_base(x) - x), y_size = (size_t)(path_base(y) - y);
+    const int order = memcmp(x, y, x_size < y_size ? x_size : y_size);
+
+    return order ? order : (x_size > y_size) - (x_size < y_size);
+}
+
+/* fsyncs the folders of all items, each once. */
+static int folders_sync(file_commit_plan *plan, ckpt_error *err)
+{
+    int rc = 0;
+    char dir[FILE_PATH_MAX];
+
+    if (plan->count > 0)
+        qsort(plan->items, plan->count, sizeof *plan->items, compare_by_folder);
+    for (size_t i = 0; i < plan->count; i++) {
+        if (i > 0 && compare_by_folder(&plan->items[i - 1], &plan->items[i]) == 0)
+            continue;
+        TRY(path_parent(dir, plan->items[i].name, err));
+        TRY(dir_sync(dir, &plan->sync_unsupported, err));
+    }
+out:
+    return rc;
+}
+
 int file_commit(file_commit_plan *plan, ckpt_error *err)
 {
     int rc = 0;
+
     for (size_t i = 0; i < plan->count; i++)
-        TRY(item_commit(&plan->items[i], &plan->sync_unsupported, err));
+        if (plan->any_order)
+            TRY(item_place(&plan->items[i], &plan->sync_unsupported, err));
+        else
+            TRY(item_commit(&plan->items[i], &plan->sync_unsupported, err));
+    if (plan->any_order)
+        TRY(folders_sync(plan, err));
 out:
     file_commit_discard(plan);
     return rc;

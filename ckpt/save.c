@@ -259,6 +259,14 @@ static bool settle(struct stat *st, int fd)
     return false;
 }
 
+/* Are there bytes behind what a file says is its end? Those of /proc and some network file systems say 0. */
+static bool has_more(int fd, uint64_t size)
+{
+    char byte;
+
+    return pread(fd, &byte, 1, (off_t)size) > 0;
+}
+
 /* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
 static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
@@ -277,7 +285,7 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     s->source = &source;
     rc = save_file(s, entry->path, entry->mode, err);
     if (fstat(fd, &after) == 0 && stat(entry->source, &named) == 0)
-        *changed = !same_file(&before, &after) || !same_file(&before, &named);
+        *changed = !same_file(&before, &after) || !same_file(&before, &named) || has_more(fd, size);
     else
         *changed = true;
 out:

@@ -3,17 +3,11 @@
 #include "fail.h"
 #include "file_lock.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define TMP_SUFFIX         ".tmp"
-#define TMP_RANDOM_SIZE    16 /* hexadecimal digits */
-#define TMP_PID_DIGITS     10
 #define TMP_AGE_UNLOCKED_S 60                 /* a writer takes its lock at once */
 #define TMP_AGE_MAX_S      (7 * 24 * 60 * 60) /* a process of that number is another one by now */
 
@@ -23,23 +17,6 @@ typedef struct sweep {
     bool dry_run;
     uint64_t bytes;
 } sweep;
-
-/* Process that made "<stem>.<pid>.<random>.tmp" (file_tmp_open), or 0 for another name. */
-static pid_t tmp_owner(const char *name)
-{
-    static const size_t TAIL = 1 + TMP_RANDOM_SIZE + sizeof TMP_SUFFIX - 1; /* ".<random>.tmp" */
-    const size_t length = strlen(name);
-    size_t digits = 0;
-
-    if (length <= TAIL || strcmp(name + length - strlen(TMP_SUFFIX), TMP_SUFFIX) != 0 || name[length - TAIL] != '.')
-        return 0;
-    const char *const end = name + length - TAIL;
-    while (end - digits > name && isdigit((unsigned char)end[-(ptrdiff_t)digits - 1]))
-        digits++;
-    if (digits == 0 || digits > TMP_PID_DIGITS || end - digits == name || end[-(ptrdiff_t)digits - 1] != '.')
-        return 0;
-    return (pid_t)strtol(end - digits, NULL, 10);
-}
 
 static bool is_leftover(const sweep *s, const char *path, pid_t owner, int64_t age)
 {
@@ -61,7 +38,7 @@ static int tmp_visit(void *payload, const char *name, ckpt_error *err)
 {
     int rc = 0;
     sweep *const s = payload;
-    const pid_t owner = tmp_owner(name);
+    const pid_t owner = file_tmp_owner(name);
     char path[FILE_PATH_MAX];
     struct stat st;
 

@@ -99,6 +99,16 @@ typedef struct folder_visit {
     unsigned depth;
 } folder_visit;
 
+static void walk_note(const walker *wk, const char *source, const char *why)
+{
+    char note[FILE_PATH_MAX + 64];
+
+    if (!wk->note)
+        return;
+    snprintf(note, sizeof note, "%s left out: %s", source, why);
+    wk->note(wk->payload, note);
+}
+
 static int visit_child(void *payload, const char *name, ckpt_error *err)
 {
     const folder_visit *const v = payload;
@@ -110,7 +120,15 @@ static int visit_child(void *payload, const char *name, ckpt_error *err)
         TRY(path_join(path, v->path, name, err));
     else
         TRY(path_join(path, ".", name, err));
-    TRY(visit(v->wk, source, v->path[0] ? path : path + 2, v->depth + 1, err));
+    if (file_tmp_owner(name)) {
+        walk_note(v->wk, source, "the temporary file of a restore");
+        goto out;
+    }
+    rc = visit(v->wk, source, v->path[0] ? path : path + 2, v->depth + 1, err);
+    if (rc == CKPT_ENOTFOUND) { /* a program at work renames and removes its files */
+        walk_note(v->wk, source, "gone since the folder was listed");
+        rc = error_clear(err);
+    }
 out:
     return rc;
 }
@@ -168,11 +186,7 @@ static int visit(walker *wk, const char *source, const char *path, unsigned dept
         return visit_link(wk, source, path, &st, err);
     if (depth == 0)
         return error_set(err, CKPT_EUSAGE, "%s is neither a file nor a folder", source);
-    if (wk->note) {
-        char note[FILE_PATH_MAX + 64];
-        snprintf(note, sizeof note, "%s left out: neither a file, a folder nor a link", source);
-        wk->note(wk->payload, note);
-    }
+    walk_note(wk, source, "neither a file, a folder nor a link");
     return 0;
 }
 

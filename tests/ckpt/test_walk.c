@@ -10,7 +10,7 @@ typedef struct places {
     fixture *f;
     char here[FILE_PATH_MAX], elsewhere[FILE_PATH_MAX], before[FILE_PATH_MAX];
     walk w;
-    char notes[512];
+    char notes[8192];
 } places;
 
 static int setup(void **state)
@@ -243,6 +243,46 @@ static void pipes_are_left_out_with_a_note(void **state)
     assert_refused(*state, typed, 1, CKPT_EUSAGE, "neither a file nor a folder");
 }
 
+static void temporary_files_of_restores_are_left_out_with_a_note(void **state)
+{
+    places *const p = *state;
+    static const char *const PATHS[] = {"run"};
+    write_in(p->here, "run/model.pt.4711.0123456789abcdef.tmp", "half", 4);
+    write_in(p->here, "run/notes.tmp", "mine", 4);
+    assert_names(p, PATHS, 1, "run run/epoch_1.pt run/epoch_2.pt run/epoch_10.pt run/last run/logs run/notes.tmp");
+    assert_non_null(strstr(p->notes, "model.pt.4711"));
+}
+
+/* Called for the pipe, in the middle of the listing: a program removes all the rest. */
+static void remove_the_rest(void *payload, const char *note)
+{
+    note_add(payload, note);
+    for (int i = 0; i < 64; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "run/many/%d", i);
+        (void)unlink(name);
+        (void)rmdir(name);
+    }
+}
+
+static void what_goes_while_a_folder_is_listed_is_left_out(void **state)
+{
+    places *const p = *state;
+    static const char *const PATHS[] = {"run/many"};
+    make_dir(p->here, "run/many");
+    assert_int_equal(mkfifo("run/many/pipe", 0600), 0);
+    for (int i = 0; i < 64; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "run/many/%d", i);
+        if (i % 2)
+            assert_int_equal(mkdir(name, 0700), 0);
+        else
+            write_in(p->here, name, "x", 1);
+    }
+    MUST(walk_paths(&p->w, PATHS, 1, p->f->store->path, remove_the_rest, p, ERR));
+    assert_true(p->w.count >= 1 && p->w.count <= 65);
+}
+
 static void missing_and_empty_paths_are_refused(void **state)
 {
     const char *const missing[] = {"run/epoch_3.pt"};
@@ -317,6 +357,8 @@ int main(void)
         WALK_TEST(links_inside_folders_are_kept_as_they_are),
         WALK_TEST(dangling_link_given_by_name_is_not_found),
         WALK_TEST(pipes_are_left_out_with_a_note),
+        WALK_TEST(temporary_files_of_restores_are_left_out_with_a_note),
+        WALK_TEST(what_goes_while_a_folder_is_listed_is_left_out),
         WALK_TEST(missing_and_empty_paths_are_refused),
         WALK_TEST(folders_nested_too_deep_are_refused),
         cmocka_unit_test(runs_of_digits_count_as_numbers),
