@@ -322,7 +322,8 @@ static int level_merge(bool *done, lookup *l, unsigned level, ckpt_error *err)
     for (size_t i = 0; i < l->count;) {
         covering *c = &l->coverings[i];
         rc = level_of(c) == level ? segment_add_segment(&b, &c->segment, c->wanted, err) : 0;
-        if (rc == CKPT_EDATA) { /* its packs are read again at the next open */
+        if (rc && rc != CKPT_ENOMEM) { /* its packs are read again at the next open */
+            error_clear(err);
             segment_remove(l->store, c->segment.name);
             covering_drop(l, i);
             continue;
@@ -399,16 +400,16 @@ void lookup_close(lookup *l)
     free(l);
 }
 
-size_t lookup_find(lookup_hit *hits, size_t max, const lookup *l, hash128 hash, uint64_t size)
+size_t lookup_find(lookup_hit *hits, size_t max, lookup *l, hash128 hash, uint64_t size)
 {
     size_t count = 0;
     segment_entry entry;
 
     for (size_t i = 0; i < l->count; i++) {
-        const covering *c = &l->coverings[i];
+        covering *c = &l->coverings[i];
         for (uint32_t at = segment_place(&c->segment, hash, size); at < c->segment.entry_count && count < max; at++) {
-            segment_entry_get(&entry, &c->segment, at);
-            if (entry.hash.low != hash.low || entry.hash.high != hash.high || entry.size != size)
+            if (!segment_entry_get(&entry, &c->segment, at) || entry.hash.low != hash.low ||
+                entry.hash.high != hash.high || entry.size != size)
                 break;
             if (entry.pack >= c->segment.pack_count || !c->wanted[entry.pack])
                 continue;

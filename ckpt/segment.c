@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "array.h"
 #include "bytes.h"
@@ -26,9 +25,18 @@ static uint64_t segment_size(uint32_t pack_count, uint32_t entry_count)
     return head_size(pack_count) + (uint64_t)entry_count * ENTRY_SIZE;
 }
 
-static const unsigned char *entries_of(const segment *s)
+static unsigned char *window_of(const segment *s)
 {
     return s->bytes + head_size(s->pack_count);
+}
+
+static void entry_load(segment_entry *out, const unsigned char *from)
+{
+    out->hash = (hash128){.high = load_u64(from), .low = load_u64(from + 8)};
+    out->size = load_u64(from + 16);
+    out->frame_offset = load_u64(from + 24);
+    out->pack = load_u32(from + 32);
+    out->frame = load_u32(from + 36);
 }
 
 /* The check of a head: its own field, which is the last of the header, is left out. */
@@ -93,16 +101,35 @@ out:
     return rc;
 }
 
+/* All entries: those in memory, or *read, which holds what was read of them and is to be freed. */
+static int entries_all(const unsigned char **entries, unsigned char **read, const segment *s, ckpt_error *err)
+{
+    int rc = 0;
+    const size_t size = (size_t)s->entry_count * ENTRY_SIZE;
+
+    *entries = window_of(s);
+    if (s->in_file) {
+        *entries = *read = malloc(size);
+        FAIL_IF_NULL(*read, err);
+        TRY(file_read_at(*read, s->fd, head_size(s->pack_count), size, s->name, err));
+    }
+    FAIL_IF(xxh64_of(*entries, size) != load_u64(s->bytes + 24), err, CKPT_EDATA,
+            "entries of cache segment %s fail their check", s->name);
+out:
+    return rc;
+}
+
 int segment_add_segment(segment_builder *b, const segment *s, const bool *wanted, ckpt_error *err)
 {
     int rc = 0;
     segment_entry entry;
+    const unsigned char *entries = NULL;
+    unsigned char *read = NULL;
     const uint32_t old_packs = b->pack_count, old_entries = b->entry_count;
     uint32_t *numbers = malloc((s->pack_count + (size_t)1) * sizeof *numbers); /* of its packs in b */
 
     FAIL_IF_NULL(numbers, err);
-    FAIL_IF(xxh64_of(entries_of(s), (size_t)s->entry_count * ENTRY_SIZE) != load_u64(s->bytes + 24), err, CKPT_EDATA,
-            "entries of cache segment %s fail their check", s->name);
+    TRY(entries_all(&entries, &read, s, err));
     for (uint32_t i = 0; i < s->pack_count; i++)
         if (wanted[i]) {
             sha256 name;
@@ -110,7 +137,7 @@ int segment_add_segment(segment_builder *b, const segment *s, const bool *wanted
             TRY(builder_pack(&numbers[i], b, &name, err));
         }
     for (uint32_t i = 0; i < s->entry_count; i++) {
-        segment_entry_get(&entry, s, i);
+        entry_load(&entry, entries + (size_t)i * ENTRY_SIZE);
         FAIL_IF(entry.pack >= s->pack_count, err, CKPT_EDATA, "cache segment %s names no pack for an entry", s->name);
         if (!wanted[entry.pack])
             continue;
@@ -122,6 +149,7 @@ out:
         b->pack_count = old_packs;
         b->entry_count = old_entries;
     }
+    free(read);
     free(numbers);
     return rc;
 }
@@ -185,7 +213,11 @@ int segment_build(segment *out, segment_builder *b, ckpt_error *err)
     TRY(head_check(&check, bytes, b->pack_count, err));
     store_u64(bytes + 32, check);
 
-    *out = (segment){bytes, (size_t)size, bytes, b->pack_count, b->entry_count, ""};
+    *out = (segment){.bytes = bytes,
+                     .window_count = b->entry_count,
+                     .size = size,
+                     .pack_count = b->pack_count,
+                     .entry_count = b->entry_count};
     const hash128 name = xxh128_of(bytes, (size_t)size);
     snprintf(out->name, sizeof out->name, "%016" PRIx64 "%016" PRIx64 SEGMENT_SUFFIX, name.high, name.low);
     bytes = NULL;
@@ -208,48 +240,55 @@ int segment_write(const segment *s, const char *cache_dir, const char *tmp_dir, 
     int rc = 0;
     char path[FILE_PATH_MAX];
 
+    assert(!s->in_file); /* it was built, not opened */
     TRY(dir_make(cache_dir, err));
     TRY(path_join(path, cache_dir, s->name, err));
-    TRY(file_replace(path, tmp_dir, s->bytes, s->size, err));
+    TRY(file_replace(path, tmp_dir, s->bytes, (size_t)s->size, err));
 out:
     return rc;
 }
 
-static int header_read(segment *s, ckpt_error *err)
+/* What the header says, which may be anything but does not contradict the size of the file. */
+static int header_read(segment *s, const char *path, ckpt_error *err)
 {
     int rc = 0;
-    uint64_t check = 0;
+    unsigned char header[HEADER_SIZE];
 
-    FAIL_IF(memcmp(s->bytes, SEGMENT_MAGIC, 8) != 0 || load_u32(s->bytes + 8) != SEGMENT_VERSION, err, CKPT_EDATA,
+    FAIL_IF(s->size < HEADER_SIZE, err, CKPT_EDATA, "it has %" PRIu64 " bytes", s->size);
+    TRY(file_read_at(header, s->fd, 0, sizeof header, path, err));
+    FAIL_IF(memcmp(header, SEGMENT_MAGIC, 8) != 0 || load_u32(header + 8) != SEGMENT_VERSION, err, CKPT_EDATA,
             "it is no cache segment of this version");
-    const uint32_t pack_count = load_u32(s->bytes + 12);
-    const uint64_t entry_count = load_u64(s->bytes + 16);
+    const uint32_t pack_count = load_u32(header + 12);
+    const uint64_t entry_count = load_u64(header + 16);
     FAIL_IF(pack_count > SEGMENT_PACKS_MAX || entry_count > SEGMENT_ENTRIES_MAX ||
                 segment_size(pack_count, (uint32_t)entry_count) != s->size,
             err, CKPT_EDATA, "its size contradicts its counts");
-    TRY(head_check(&check, s->bytes, pack_count, err));
-    FAIL_IF(check != load_u64(s->bytes + 32), err, CKPT_EDATA, "its head fails its check");
     s->pack_count = pack_count;
     s->entry_count = (uint32_t)entry_count;
 out:
     return rc;
 }
 
-static int file_map(const unsigned char **bytes, size_t *size, const char *path, ckpt_error *err)
+/* Reads the head, and all entries of a small segment. */
+static int head_read(segment *s, const char *path, ckpt_error *err)
 {
     int rc = 0;
-    int fd = -1;
-    uint64_t length = 0;
+    uint64_t check = 0;
+    const bool whole = s->size <= SEGMENT_WHOLE_BYTES_MAX;
+    const size_t head = (size_t)head_size(s->pack_count);
+    const size_t room = whole ? (size_t)s->size : head + SEGMENT_WINDOW_ROWS * ENTRY_SIZE;
 
-    TRY(file_open(&fd, &length, path, err));
-    FAIL_IF(length < HEADER_SIZE || length > segment_size(SEGMENT_PACKS_MAX, SEGMENT_ENTRIES_MAX), err, CKPT_EDATA,
-            "it has %" PRIu64 " bytes", length);
-    void *map = mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
-    FAIL_IF(map == MAP_FAILED, err, CKPT_EIO, "it cannot be mapped");
-    *bytes = map;
-    *size = (size_t)length;
+    s->bytes = malloc(room);
+    FAIL_IF_NULL(s->bytes, err);
+    TRY(file_read_at(s->bytes, s->fd, 0, whole ? room : head, path, err));
+    TRY(head_check(&check, s->bytes, s->pack_count, err));
+    FAIL_IF(check != load_u64(s->bytes + 32), err, CKPT_EDATA, "its head fails its check");
+    if (whole) {
+        s->window_count = s->entry_count;
+        s->in_file = false;
+        file_close(&s->fd);
+    }
 out:
-    file_close(&fd);
     return rc;
 }
 
@@ -262,8 +301,10 @@ int segment_open(segment *out, const char *cache_dir, const char *name, ckpt_err
     FAIL_IF(strlen(name) >= sizeof out->name, err, CKPT_EDATA, "%s is no name of a cache segment", name);
     memcpy(out->name, name, strlen(name) + 1);
     TRY(path_join(path, cache_dir, name, err));
-    TRY(file_map(&out->bytes, &out->size, path, err));
-    TRY(header_read(out, err));
+    TRY(file_open(&out->fd, &out->size, path, err));
+    out->in_file = true;
+    TRY(header_read(out, path, err));
+    TRY(head_read(out, path, err));
 out:
     if (rc) {
         error_prefix(err, "cache segment %s", name);
@@ -274,10 +315,9 @@ out:
 
 void segment_close(segment *s)
 {
-    if (s->memory)
-        free(s->memory);
-    else if (s->bytes)
-        munmap((void *)(uintptr_t)s->bytes, s->size);
+    if (s->in_file)
+        file_close(&s->fd);
+    free(s->bytes);
     *s = (segment){0};
 }
 
@@ -289,29 +329,58 @@ void segment_pack(sha256 *name, const segment *s, uint32_t row)
     memcpy(name->bytes, s->bytes + head_size(row), SHA256_SIZE);
 }
 
-void segment_entry_get(segment_entry *out, const segment *s, uint32_t row)
+/* Makes the entries around `row` those in memory. */
+static bool window_move(segment *s, uint32_t row)
 {
-    assert(row < s->entry_count);
-    const unsigned char *from = entries_of(s) + (size_t)row * ENTRY_SIZE;
-    out->hash = (hash128){.high = load_u64(from), .low = load_u64(from + 8)};
-    out->size = load_u64(from + 16);
-    out->frame_offset = load_u64(from + 24);
-    out->pack = load_u32(from + 32);
-    out->frame = load_u32(from + 36);
+    const uint32_t count = s->entry_count < SEGMENT_WINDOW_ROWS ? s->entry_count : SEGMENT_WINDOW_ROWS;
+    uint32_t first = row > count / 2 ? row - count / 2 : 0;
+
+    if (first > s->entry_count - count)
+        first = s->entry_count - count;
+    s->window_count = 0;
+    if (!s->in_file || file_read_at(window_of(s), s->fd, head_size(s->pack_count) + (uint64_t)first * ENTRY_SIZE,
+                                    count * ENTRY_SIZE, s->name, NULL))
+        return false;
+    s->window_first = first;
+    s->window_count = count;
+    return true;
 }
 
-uint32_t segment_place(const segment *s, hash128 hash, uint64_t size)
+bool segment_entry_get(segment_entry *out, segment *s, uint32_t row)
 {
-    uint32_t low = 0, high = s->entry_count;
+    assert(row < s->entry_count);
+    if ((row < s->window_first || row - s->window_first >= s->window_count) && !window_move(s, row))
+        return false;
+    entry_load(out, window_of(s) + (size_t)(row - s->window_first) * ENTRY_SIZE);
+    return true;
+}
+
+/* Hashes are spread evenly, so an entry stands near its share of the rows. From there the search goes on in one direction
+ * by steps that double, and halves what lies between the last two. */
+uint32_t segment_place(segment *s, hash128 hash, uint64_t size)
+{
+    uint32_t low = 0, high = s->entry_count, step = SEGMENT_WINDOW_ROWS / 2;
+    uint32_t row = (uint32_t)((hash.high >> 32) * s->entry_count >> 32);
+    bool was_before = false, was_behind = false;
     segment_entry entry;
 
     while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        segment_entry_get(&entry, s, middle);
-        if (key_compare(&entry, hash, size) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+        if (!segment_entry_get(&entry, s, row))
+            return s->entry_count;
+        if (key_compare(&entry, hash, size) < 0) {
+            low = row + 1;
+            was_before = true;
+        } else {
+            high = row;
+            was_behind = true;
+        }
+        const uint32_t half = (high - low) / 2;
+        if ((was_before && was_behind) || step >= half) {
+            row = low + half;
+        } else {
+            row = was_before ? low + step : high - step;
+            step *= 2;
+        }
     }
     return low;
 }

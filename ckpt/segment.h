@@ -8,8 +8,9 @@
  *   entries := hash_high:u64 hash_low:u64 size:u64 frame_offset:u64 pack:u32 frame:u32                         40 bytes
  *              sorted by hash and size; pack is a row of packs
  *
- * The head is checked when a segment is opened, the entries when they are merged: a search in between reads a few pages
- * only, and what it finds is a hint that the caller compares. */
+ * The head is checked when a segment is opened, the entries when they are merged: a search in between reads a few blocks
+ * only, and what it finds is a hint that the caller compares. Files are read, not mapped: one that is cut short or
+ * cannot be read meanwhile has nothing to offer, but harms nobody. */
 #ifndef CKPT_SEGMENT_H
 #define CKPT_SEGMENT_H
 
@@ -26,10 +27,16 @@ typedef struct segment_entry {
     uint32_t pack, frame;
 } segment_entry;
 
+/* Entries in memory at a time of a segment too large to be read as a whole. */
+#define SEGMENT_WHOLE_BYTES_MAX ((size_t)64 << 10)
+#define SEGMENT_WINDOW_ROWS     128u
+
 typedef struct segment {
-    const unsigned char *bytes; /* the file's */
-    size_t size;
-    void *memory; /* what to free, or NULL: bytes are mapped */
+    unsigned char *bytes; /* the head, then entries [window_first, window_first + window_count) */
+    uint32_t window_first, window_count;
+    bool in_file; /* fd is open, to read other entries from; else all are in memory */
+    int fd;
+    uint64_t size; /* of the file */
     uint32_t pack_count, entry_count;
     char name[SEGMENT_NAME_SIZE]; /* in cache/ */
 } segment;
@@ -52,13 +59,14 @@ void segment_builder_clear(segment_builder *b);
 
 /* Writes it under its name; one that is there already has the same bytes or is damaged, and is replaced. */
 int segment_write(const segment *s, const char *cache_dir, const char *tmp_dir, ckpt_error *err);
-/* Maps a file of cache/. CKPT_EDATA when its head is wrong, CKPT_ENOTFOUND. */
+/* Opens a file of cache/. CKPT_EDATA when its head is wrong, CKPT_ENOTFOUND. */
 int segment_open(segment *out, const char *cache_dir, const char *name, ckpt_error *err);
 void segment_close(segment *s);
 
 void segment_pack(sha256 *name, const segment *s, uint32_t row);
-void segment_entry_get(segment_entry *out, const segment *s, uint32_t row);
-/* The first entry not below this hash and size; entry_count when there is none. */
-uint32_t segment_place(const segment *s, hash128 hash, uint64_t size);
+/* False when it cannot be read any more. */
+bool segment_entry_get(segment_entry *out, segment *s, uint32_t row);
+/* The first entry not below this hash and size; entry_count when there is none, or it cannot be read. */
+uint32_t segment_place(segment *s, hash128 hash, uint64_t size);
 
 #endif

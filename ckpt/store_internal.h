@@ -122,7 +122,7 @@ int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_
 int sweep_cache(const ckpt_store *store, ckpt_error *err);
 
 /* lookup.c: cache/ maps the XXH3-128 of an extent to where such bytes lie. Only a hint: what it says is compared before
- * it is believed, so a stale or broken cache costs space, never data. Segments are immutable, sorted and mapped; each
+ * it is believed, so a stale or broken cache costs space, never data. Segments are immutable and sorted; each
  * names the packs it covers; small ones are merged; packs that none covers are read and added on open. */
 #define LOOKUP_BYTES_MIN 1024 /* smaller extents are not worth a look-up, and none is kept */
 typedef struct lookup lookup;
@@ -133,7 +133,7 @@ typedef struct lookup_hit {
 } lookup_hit;
 int lookup_open(lookup **out, ckpt_store *store, ckpt_error *err);
 /* Up to `max` places of an extent with this hash and size; returns their number. */
-size_t lookup_find(lookup_hit *hits, size_t max, const lookup *l, hash128 hash, uint64_t size);
+size_t lookup_find(lookup_hit *hits, size_t max, lookup *l, hash128 hash, uint64_t size);
 /* Adds the extents of a pack just written; a small one is left to the next lookup_open, which reads it for less than an
  * fsync costs. Failure to write the cache is no error: only CKPT_ENOMEM. */
 int lookup_add(ckpt_store *store, const sha256 *name, const pack_index *index, ckpt_error *err);

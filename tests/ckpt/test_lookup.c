@@ -47,13 +47,13 @@ static sha256 add(const fixture *f, uint64_t seed)
     return name;
 }
 
-static size_t hits_of(const lookup *l, uint64_t seed)
+static size_t hits_of(lookup *l, uint64_t seed)
 {
     lookup_hit hits[8];
     return lookup_find(hits, 8, l, hash_of(seed), FILE_BYTES);
 }
 
-static size_t missing(const lookup *l, uint64_t first, uint64_t last)
+static size_t missing(lookup *l, uint64_t first, uint64_t last)
 {
     size_t count = 0;
     for (uint64_t seed = first; seed < last; seed++)

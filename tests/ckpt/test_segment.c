@@ -4,10 +4,10 @@
 
 #include "bytes.h"
 
-static segment_entry entry_at(const segment *s, uint32_t row)
+static segment_entry entry_at(segment *s, uint32_t row)
 {
     segment_entry entry;
-    segment_entry_get(&entry, s, row);
+    assert_true(segment_entry_get(&entry, s, row));
     return entry;
 }
 
@@ -202,6 +202,74 @@ static void an_entry_of_no_pack_is_not_merged(void **state)
     free(bytes);
 }
 
+/* ---- Segments too large to be read as a whole ---- */
+
+#define LARGE_ROWS 5000u
+
+/* One pack with an extent of 4096 bytes for each hash; `spread` is by how much their high halves differ. */
+static segment large(const fixture *f, uint64_t spread)
+{
+    segment_builder b = {0};
+    pack_index index = {0};
+    uint32_t at = 0;
+    segment again;
+    for (uint64_t i = 0; i < LARGE_ROWS; i++) {
+        const pack_extent extent = {.size = 4096, .frame = (uint32_t)i, .hash = {.high = i * spread, .low = 2 * i}};
+        MUST(pack_index_add_extent(&at, &index, &extent, ERR));
+    }
+    MUST(segment_add_pack(&b, &(sha256){{1}}, &index, ERR));
+    pack_index_clear(&index);
+    segment s = build(&b);
+    assert_true(s.size > SEGMENT_WHOLE_BYTES_MAX);
+    MUST(segment_write(&s, f->cache, f->tmp, ERR));
+    MUST(segment_open(&again, f->cache, s.name, ERR));
+    segment_close(&s);
+    return again;
+}
+
+static void every_entry_of_a_large_segment_is_found(void **state)
+{
+    static const uint64_t SPREADS[] = {UINT64_MAX / LARGE_ROWS, 1, 0, UINT64_MAX / LARGE_ROWS / 3};
+    for (size_t n = 0; n < sizeof SPREADS / sizeof SPREADS[0]; n++) {
+        segment s = large(*state, SPREADS[n]);
+        for (uint32_t i = 0; i < LARGE_ROWS; i++) {
+            const uint32_t row = i * 1237u % LARGE_ROWS; /* all over the file */
+            const hash128 hash = {.high = row * SPREADS[n], .low = 2 * row};
+            assert_int_equal(segment_place(&s, hash, 4096), row);
+            assert_int_equal(segment_place(&s, (hash128){.high = hash.high, .low = hash.low + 1}, 4096), row + 1);
+            assert_int_equal(entry_at(&s, row).frame, row);
+        }
+        segment_close(&s);
+    }
+}
+
+static void a_large_segment_is_merged_whole(void **state)
+{
+    segment s = large(*state, 1);
+    segment_builder b = {0};
+    entry_at(&s, LARGE_ROWS - 1);
+    MUST(segment_add_segment(&b, &s, (const bool[]){true}, ERR));
+    assert_int_equal(b.entry_count, LARGE_ROWS);
+    segment_builder_clear(&b);
+    segment_close(&s);
+}
+
+static void a_large_segment_that_is_cut_short_meanwhile_has_nothing_to_offer(void **state)
+{
+    fixture *f = *state;
+    segment s = large(f, 1);
+    segment_builder b = {0};
+    segment_entry entry;
+    char path[FILE_PATH_MAX];
+    MUST(path_join(path, f->cache, s.name, ERR));
+    assert_int_equal(truncate(path, 72), 0);
+    assert_int_equal(segment_place(&s, (hash128){.high = 7, .low = 14}, 4096), LARGE_ROWS);
+    assert_false(segment_entry_get(&entry, &s, LARGE_ROWS - 1));
+    assert_int_equal(segment_add_segment(&b, &s, (const bool[]){true}, NULL), CKPT_EDATA);
+    segment_builder_clear(&b);
+    segment_close(&s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -215,6 +283,9 @@ int main(void)
         TEST(a_damaged_head_does_not_open),
         TEST(damaged_entries_are_not_merged),
         TEST(an_entry_of_no_pack_is_not_merged),
+        TEST(every_entry_of_a_large_segment_is_found),
+        TEST(a_large_segment_is_merged_whole),
+        TEST(a_large_segment_that_is_cut_short_meanwhile_has_nothing_to_offer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
