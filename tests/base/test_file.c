@@ -411,6 +411,21 @@ static void commit_that_fails_leaves_earlier_files_and_no_rest(void **state)
     assert_int_equal(entries(), 1);
 }
 
+static void commit_in_any_order_puts_all_files_in_place(void **state)
+{
+    (void)state;
+    file_commit_plan plan = {.any_order = true};
+    assert_int_equal(dir_make(in_dir("sub"), NULL), 0);
+    add(&plan, "one", "b", true);
+    add(&plan, "two", "sub/a", true);
+    add(&plan, "three", "a", true);
+    assert_int_equal(file_commit(&plan, NULL), 0);
+    assert_holds("b", "one");
+    assert_holds("sub/a", "two");
+    assert_holds("a", "three");
+    assert_int_equal(entries(), 3);
+}
+
 static void commit_discarded_leaves_nothing(void **state)
 {
     (void)state;
@@ -544,6 +559,7 @@ int main(void)
         IN_DIR(commit_replaces_when_told),
         IN_DIR(commit_that_fails_leaves_earlier_files_and_no_rest),
         IN_DIR(commit_discarded_leaves_nothing),
+        IN_DIR(commit_in_any_order_puts_all_files_in_place),
         IN_DIR(commit_takes_sealed_files),
         IN_DIR(new_files_have_the_mode_that_the_umask_leaves),
         IN_DIR(replace_keeps_the_mode_of_the_file_before),
