@@ -3,7 +3,6 @@
 #include "fail.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,30 +109,6 @@ out:
     return rc;
 }
 
-static void content_info_fill(ckpt_content *c)
-{
-    const snapshot *const s = &c->snap;
-
-    c->info = (ckpt_info){.sequence = s->sequence,
-                          .time = s->time,
-                          .step = s->step,
-                          .files = s->files,
-                          .raw_bytes = s->raw_bytes,
-                          .stored_bytes = s->stored_bytes,
-                          .message = s->message,
-                          .meta = s->meta,
-                          .meta_count = s->meta_count};
-    sha256_hex(c->info.id, &s->id);
-}
-
-bool content_was_removed(const ckpt_store *store, const snapshot_name *name)
-{
-    char path[FILE_PATH_MAX];
-    struct stat st;
-
-    return snapshot_path(path, store->snapshots_dir, name, NULL) == 0 && stat(path, &st) && errno == ENOENT;
-}
-
 static bool counts_agree(const snapshot *snap, const pack_index *index)
 {
     uint64_t bytes = 0;
@@ -165,7 +140,7 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     c->pack = p;
     c->snap = snap;
     snap = (snapshot){0};
-    content_info_fill(c);
+    info_fill(&c->info, &c->snap);
     for (uint32_t i = 0; i < p->index.file_count; i++)
         TRY(stored_file(c, i, err));
     TRY(content_tags(c, err));
@@ -173,57 +148,8 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     *out = c;
     c = NULL;
 out:
-    if (rc == CKPT_ENOTFOUND && content_was_removed(store, name)) {
-        rc = error_set(err, CKPT_ENOTFOUND, "it was removed while it was being opened");
-    } else if (rc == CKPT_ENOTFOUND) { /* the snapshot exists, so what it needs should */
-        rc = CKPT_EDATA;
-        if (err)
-            err->code = rc;
-    }
     snapshot_clear(&snap);
     ckpt_content_close(c);
-    return rc;
-}
-
-bool content_may_fall_back(const char *name)
-{
-    return strcmp(name, "latest") == 0;
-}
-
-int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err)
-{
-    int rc = 0;
-    snapshot_name wanted, *names = NULL;
-    size_t count = 0;
-    char hex[SHA256_HEX_SIZE];
-
-    for (int tries = 0;; tries++) {
-        TRY(name_resolve(&wanted, store, name, err));
-        rc = content_open_snapshot(out, store, &wanted, err);
-        if (rc != CKPT_ENOTFOUND || tries == CONTENT_RESOLVE_TRIES)
-            break; /* else a prune was quicker, and the name means another one now, or none */
-        error_clear(err);
-    }
-    sha256_hex(hex, &wanted.id);
-    if (rc)
-        error_prefix(err, "checkpoint %.8s", hex);
-    if (rc != CKPT_EDATA || !content_may_fall_back(name))
-        goto out;
-
-    TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
-    for (size_t i = 0; i < count; i++) {
-        if (sha256_compare(&names[i].id, &wanted.id) == 0)
-            continue;
-        if (content_open_snapshot(out, store, &names[i], NULL) == 0) {
-            store_note(store, "the newest checkpoint %.8s is damaged (%s); taking %.8s", hex,
-                       err ? err->message : "see verify", (*out)->info.id);
-            rc = 0;
-            goto out;
-        }
-    }
-    rc = CKPT_EDATA;
-out:
-    free(names);
     return rc;
 }
 
@@ -235,29 +161,6 @@ static void plain_tensor(ckpt_tensor_info *t, const tensor_view *v)
         t->stride[i] = v->stride[i];
     }
     t->bytes = elements_of(t->shape, t->rank) * ckpt_dtype_size(t->dtype);
-}
-
-static int plain_hash(char hex[CKPT_ID_SIZE], const byte_source *source, ckpt_error *err)
-{
-    int rc = 0;
-    sha256 hash;
-    sha256_stream *stream = sha256_new();
-    unsigned char *const buffer = malloc(CODEC_CHUNK_BYTES);
-
-    FAIL_IF(!stream || !buffer, err, CKPT_ENOMEM, "out of memory");
-    for (uint64_t done = 0; done < source->size;) {
-        const uint64_t left = source->size - done;
-        const size_t n = left < CODEC_CHUNK_BYTES ? (size_t)left : CODEC_CHUNK_BYTES;
-        TRY(source->read(source, buffer, done, n, err));
-        sha256_update(stream, buffer, n);
-        done += n;
-    }
-    sha256_finish(&hash, stream);
-    sha256_hex(hex, &hash);
-out:
-    free(buffer);
-    sha256_free(stream);
-    return rc;
 }
 
 int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err)
@@ -280,7 +183,10 @@ int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err
     fd = -1;
     c->source = source;
     c->file_count = 1;
-    c->files[0].info = (ckpt_file_info){.path = path,
+    c->plain_path = strdup(path);
+    FAIL_IF_NULL(c->plain_path, err);
+    c->source.path = c->plain_path;
+    c->files[0].info = (ckpt_file_info){.path = c->plain_path,
                                         .kind = CKPT_FILE,
                                         .size = size,
                                         .link_target = "",
@@ -288,7 +194,6 @@ int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err
                                         .tensor_count = c->plain.count};
     if (fstat(c->fd, &st) == 0)
         c->files[0].info.mode = st.st_mode & 07777;
-    TRY(plain_hash(c->files[0].info.sha256, &source, err));
     for (; c->tensor_count < c->plain.count; c->tensor_count++) {
         plain_tensor(&c->tensors[c->tensor_count], &c->plain.tensors[c->tensor_count]);
         c->tensor_offsets[c->tensor_count] = c->plain.tensors[c->tensor_count].offset;
@@ -313,6 +218,7 @@ void ckpt_content_close(ckpt_content *c)
         store_packs_return(c->store);
     tensor_file_clear(&c->plain);
     file_close(&c->fd);
+    free(c->plain_path);
     snapshot_clear(&c->snap);
     tag_rows_free(c->tags, c->tag_count);
     free(c->tag_names);
@@ -337,10 +243,37 @@ size_t ckpt_content_file_count(const ckpt_content *content)
     return content->file_count;
 }
 
+/* SHA-256 of all bytes of a plain file. */
+static int plain_hash(char hex[CKPT_ID_SIZE], const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 hash;
+    sha256_stream *const stream = sha256_new();
+    unsigned char *const buffer = malloc(CODEC_CHUNK_BYTES);
+
+    FAIL_IF_NULL(stream && buffer, err);
+    for (uint64_t done = 0; done < source->size;) {
+        const uint64_t left = source->size - done;
+        const size_t n = left < CODEC_CHUNK_BYTES ? (size_t)left : CODEC_CHUNK_BYTES;
+        TRY(source->read(source, buffer, done, n, err));
+        sha256_update(stream, buffer, n);
+        done += n;
+    }
+    sha256_finish(&hash, stream);
+    sha256_hex(hex, &hash);
+out:
+    free(buffer);
+    sha256_free(stream);
+    return rc;
+}
+
 const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
 {
     assert(i < content->file_count);
-    return &content->files[i].info;
+    ckpt_file_info *const info = &content->files[i].info;
+    if (!content->store && !info->sha256[0])
+        (void)plain_hash(info->sha256, &content->source, NULL); /* "" says that it could not be read */
+    return info;
 }
 
 size_t ckpt_content_tensor_count(const ckpt_content *content)
@@ -378,6 +311,34 @@ int ckpt_content_value(ckpt_value *out, const ckpt_content *content, size_t file
 
 /* ---- Reading ---- */
 
+size_t content_unit_size(const pack_extent *e, uint64_t inside)
+{
+    const uint64_t left = e->size - inside;
+    const uint64_t room = CODEC_CHUNK_BYTES - (e->frame_offset + inside) % CODEC_CHUNK_BYTES;
+
+    return (size_t)(left < room ? left : room);
+}
+
+int content_unit_place(content_unit *out, pack_set *set, pack *own, const pack_extent *e, uint64_t inside,
+                       ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(pack_set_follow(&out->at, set, own, e->pack, e->frame, err));
+    out->offset = e->frame_offset + inside;
+    out->size = content_unit_size(e, inside);
+    const uint64_t frame_size = out->at.pack->index.frames[out->at.frame].size;
+    FAIL_IF(out->offset > frame_size || out->size > frame_size - out->offset, err, CKPT_EDATA,
+            "a part lies outside its frame");
+out:
+    return rc;
+}
+
+int content_unit_decode(void *dst, frame_reader *reader, const content_unit *u, ckpt_error *err)
+{
+    return frame_read(dst, reader, u->at, u->offset, u->size, err);
+}
+
 int content_unit_at(content_unit *out, const ckpt_content *c, size_t file, uint64_t offset, uint64_t size,
                     ckpt_error *err)
 {
@@ -396,18 +357,11 @@ int content_unit_at(content_unit *out, const ckpt_content *c, size_t file, uint6
             high = middle;
     }
     const pack_extent *const e = &index->extents[row->extent_first + low];
-    const uint64_t inside = offset - f->extent_starts[low], in_frame = e->frame_offset + inside;
-    TRY(pack_set_follow(&out->at, c->store->packs, c->pack, e->pack, e->frame, err));
-    FAIL_IF(in_frame >= out->at.pack->index.frames[out->at.frame].size ||
-                e->size - inside > out->at.pack->index.frames[out->at.frame].size - in_frame,
-            err, CKPT_EDATA, "%s: a part lies outside its frame", f->info.path);
-    out->chunk = (uint32_t)(in_frame / CODEC_CHUNK_BYTES);
-    out->from = (size_t)(in_frame % CODEC_CHUNK_BYTES);
-    out->file_offset = offset;
-    uint64_t n = CODEC_CHUNK_BYTES - out->from;
-    n = n < e->size - inside ? n : e->size - inside;
-    out->size = (size_t)(n < size ? n : size);
+    TRY(content_unit_place(out, c->store->packs, c->pack, e, offset - f->extent_starts[low], err));
+    out->size = out->size < size ? out->size : (size_t)size;
 out:
+    if (rc)
+        error_prefix(err, "%s", f->info.path);
     return rc;
 }
 
@@ -415,11 +369,12 @@ out:
 static int chunk_get(const unsigned char **data, ckpt_content *c, const content_unit *u, ckpt_error *err)
 {
     int rc = 0;
+    const uint32_t chunk = (uint32_t)(u->offset / CODEC_CHUNK_BYTES);
     content_chunk *oldest = &c->chunks[0];
 
     for (size_t i = 0; i < CONTENT_CHUNKS_MAX; i++) {
         content_chunk *const k = &c->chunks[i];
-        if (k->at.pack == u->at.pack && k->at.frame == u->at.frame && k->chunk == u->chunk) {
+        if (k->at.pack == u->at.pack && k->at.frame == u->at.frame && k->chunk == chunk) {
             oldest = k;
             goto found;
         }
@@ -433,9 +388,9 @@ static int chunk_get(const unsigned char **data, ckpt_content *c, const content_
     }
     if (!c->reader)
         TRY(frame_reader_new(&c->reader, c->store->packs, err));
-    TRY(frame_read_chunk(oldest->data, c->reader, u->at, u->chunk, err));
+    TRY(frame_read_chunk(oldest->data, c->reader, u->at, chunk, err));
     oldest->at = u->at;
-    oldest->chunk = u->chunk;
+    oldest->chunk = chunk;
 found:
     oldest->used = ++c->chunk_clock;
     *data = oldest->data;
@@ -452,10 +407,10 @@ int content_read_bytes(void *dst, ckpt_content *c, size_t file, uint64_t offset,
         return c->source.read(&c->source, dst, offset, size, err);
     while (size > 0) {
         content_unit u;
-        TRY(content_unit_at(&u, c, file, offset, size, err));
         const unsigned char *chunk = NULL;
+        TRY(content_unit_at(&u, c, file, offset, size, err));
         TRY(chunk_get(&chunk, c, &u, err));
-        memcpy(to, chunk + u.from, u.size);
+        memcpy(to, chunk + u.offset % CODEC_CHUNK_BYTES, u.size);
         to += u.size;
         offset += u.size;
         size -= u.size;

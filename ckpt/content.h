@@ -14,13 +14,18 @@ typedef struct content_chunk {
     unsigned char *data;
 } content_chunk;
 
-/* A run of a stored file inside one chunk of one frame: the unit of restoring. */
+/* A run of a stored file inside one chunk of one frame: the unit of decoding.
+ *
+ *   file     | extent 1 | extent 2 |      extent 3      |
+ *   chunks   |   of one frame | of another ...
+ *   units    |    1     | 2  |  3  |   4    |    5      |                                                          */
 typedef struct content_unit {
     frame_at at;
-    uint32_t chunk;
-    size_t from, size; /* inside the decoded chunk */
-    uint64_t file_offset;
+    uint64_t offset; /* in the decoded frame */
+    size_t size;
 } content_unit;
+#define CONTENT_SMALL_BYTES                                                                                            \
+    ((size_t)64 << 10) /* smaller units are copied from kept chunks, larger ones are for the pool */
 
 typedef struct content_file {
     ckpt_file_info info;
@@ -38,6 +43,7 @@ struct ckpt_content {
     const char **tag_names;
 
     int fd; /* of a plain file, else -1 */
+    char *plain_path;
     byte_source source;
     tensor_file plain;
 
@@ -55,14 +61,23 @@ struct ckpt_content {
 };
 
 /* Opens one given checkpoint without any fallback; every pack it needs is opened, so that what is removed meanwhile can
- * still be read. */
+ * still be read. CKPT_ENOTFOUND when a part of it is missing. */
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err);
-/* Is `name` one of those for which a damaged newest checkpoint falls back to an older one? */
-bool content_may_fall_back(const char *name);
-/* Is this snapshot no longer there? Then what failed to open was pruned since it was listed, and is not damaged. */
-bool content_was_removed(const ckpt_store *store, const snapshot_name *name);
-#define CONTENT_RESOLVE_TRIES 8 /* so often a name is resolved anew when a prune was quicker */
 
+/* fallback.c: opens what `name` means and does some work with it. With `latest`, when it cannot be opened or `run`
+ * returns CKPT_EDATA, the next older one is opened and `run` called again; *fell_back tells that, and so does a note.
+ * `run` may keep the content: it then sets *content to NULL. */
+typedef int (*content_work_fn)(void *payload, ckpt_content **content, ckpt_error *err);
+int content_work(bool *fell_back, ckpt_store *store, const char *name, content_work_fn run, void *payload,
+                 ckpt_error *err);
+bool content_may_fall_back(const char *name);
+
+/* Bytes of the unit that begins `inside` an extent, and its place; `own` is the pack whose index has the extent. */
+size_t content_unit_size(const pack_extent *e, uint64_t inside);
+int content_unit_place(content_unit *out, pack_set *set, pack *own, const pack_extent *e, uint64_t inside,
+                       ckpt_error *err);
+/* Decodes a unit into `dst`: straight when it is a whole chunk. For any thread, each with its own reader. */
+int content_unit_decode(void *dst, frame_reader *reader, const content_unit *u, ckpt_error *err);
 /* The unit that begins at `offset` of a stored file, at most `size` bytes long. */
 int content_unit_at(content_unit *out, const ckpt_content *c, size_t file, uint64_t offset, uint64_t size,
                     ckpt_error *err);

@@ -303,7 +303,8 @@ static int add_file(differ *d, size_t i, size_t j, ckpt_error *err)
         f->changed_bytes = f->size_a + f->size_b;
     } else if (a->kind != b->kind || strcmp(a->link_target, b->link_target) != 0) {
         f->change = CKPT_CHANGED;
-    } else if (strcmp(a->sha256, b->sha256) != 0) {
+    } else if (a->size != b->size ||
+               strcmp(ckpt_content_file(d->a, i)->sha256, ckpt_content_file(d->b, j)->sha256) != 0) {
         f->change = CKPT_CHANGED;
         TRY(count_changed_bytes(&f->changed_bytes, d, i, j, err));
     }

@@ -2,7 +2,6 @@
 
 #include "fail.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #define RESTORE_SLOTS_MAX   (2 * STORE_WORKERS_MAX + 4)
-#define RESTORE_SMALL_BYTES ((size_t)64 << 10)  /* smaller units are copied from kept chunks */
 #define RESTORE_FLUSH_BYTES ((uint64_t)8 << 20) /* the kernel is asked to write so often */
 
 typedef struct restorer restorer;
@@ -42,21 +40,14 @@ struct restorer {
     restore_slot slots[RESTORE_SLOTS_MAX];
     sha256_stream *stream;
     file_commit_plan plan;
-    uint64_t done_bytes;
+    uint64_t done_bytes; /* of result->bytes: written, or found to be there */
 };
 
 static void slot_decode(pool_task *task, unsigned worker)
 {
     restore_slot *const slot = (restore_slot *)task;
-    frame_reader *const reader = slot->owner->readers[worker];
-    const content_unit *const u = &slot->unit;
-    const uint64_t start = (uint64_t)u->chunk * CODEC_CHUNK_BYTES;
-    const uint64_t frame_left = u->at.pack->index.frames[u->at.frame].size - start;
 
-    if (u->from == 0 && (u->size == CODEC_CHUNK_BYTES || u->size == frame_left))
-        slot->rc = frame_read_chunk(slot->data, reader, u->at, u->chunk, &slot->err);
-    else
-        slot->rc = frame_read(slot->data, reader, u->at, start + u->from, u->size, &slot->err);
+    slot->rc = content_unit_decode(slot->data, slot->owner->readers[worker], &slot->unit, &slot->err);
 }
 
 static void restorer_close(restorer *r)
@@ -79,11 +70,12 @@ static int restorer_open(restorer *r, ckpt_error *err)
     r->worker_count = pool_size(r->pool);
     r->readers = calloc(r->worker_count, sizeof *r->readers);
     r->stream = sha256_new();
-    FAIL_IF(!r->readers || !r->stream, err, CKPT_ENOMEM, "out of memory");
+    r->unchanged = calloc(r->content->file_count + 1, sizeof *r->unchanged);
+    FAIL_IF_NULL(r->readers && r->stream && r->unchanged, err);
     for (unsigned i = 0; i < r->worker_count; i++)
         TRY(frame_reader_new(&r->readers[i], r->store->packs, err));
-    const unsigned wanted = 2 * r->worker_count + 4;
-    for (; r->slot_count < wanted && r->slot_count < RESTORE_SLOTS_MAX; r->slot_count++) {
+    const unsigned wanted = 2 * r->worker_count + 4; /* at most RESTORE_SLOTS_MAX */
+    for (; r->slot_count < wanted; r->slot_count++) {
         restore_slot *const slot = &r->slots[r->slot_count];
         slot->owner = r;
         slot->task.run = slot_decode;
@@ -94,6 +86,20 @@ out:
     return rc;
 }
 
+/* Counts bytes and tells the caller of them; 0 bytes only ask whether to go on. */
+static int restorer_progress(restorer *r, uint64_t bytes, ckpt_error *err)
+{
+    r->done_bytes += bytes;
+    if (r->store->progress && r->store->progress(r->store->payload, r->done_bytes, r->result->bytes))
+        return error_set(err, CKPT_EINTERRUPTED, "interrupted");
+    return 0;
+}
+
+static const sha256 *file_hash(const restorer *r, const content_file *f)
+{
+    return &r->content->pack->index.files[f->row].hash;
+}
+
 /* ---- Before anything is written ---- */
 
 static int target_path(char out[FILE_PATH_MAX], const restorer *r, const content_file *f, ckpt_error *err)
@@ -101,12 +107,11 @@ static int target_path(char out[FILE_PATH_MAX], const restorer *r, const content
     return path_join(out, r->dir, f->info.path, err);
 }
 
-static int same_bytes(bool *same, const restorer *r, const char *path, const content_file *f, ckpt_error *err)
+static int same_bytes(bool *same, restorer *r, const char *path, const content_file *f, ckpt_error *err)
 {
     int rc = 0, fd = -1;
     uint64_t size = 0;
     sha256 hash;
-    char hex[SHA256_HEX_SIZE];
     unsigned char *const buffer = malloc(CODEC_CHUNK_BYTES);
 
     *same = false;
@@ -119,11 +124,11 @@ static int same_bytes(bool *same, const restorer *r, const char *path, const con
         const size_t n = size - done < CODEC_CHUNK_BYTES ? (size_t)(size - done) : CODEC_CHUNK_BYTES;
         TRY(file_read_at(buffer, fd, done, n, path, err));
         sha256_update(r->stream, buffer, n);
+        TRY(restorer_progress(r, 0, err));
         done += n;
     }
     sha256_finish(&hash, r->stream);
-    sha256_hex(hex, &hash);
-    *same = strcmp(hex, f->info.sha256) == 0;
+    *same = sha256_compare(&hash, file_hash(r, f)) == 0;
 out:
     file_close(&fd);
     free(buffer);
@@ -143,7 +148,7 @@ static int same_link(bool *same, const char *path, const content_file *f, ckpt_e
 }
 
 /* What stands at the target: nothing, the same (unchanged), or something that differs. */
-static int look_at_target(bool *differs, bool *unchanged, const restorer *r, const content_file *f, ckpt_error *err)
+static int look_at_target(bool *differs, bool *unchanged, restorer *r, const content_file *f, ckpt_error *err)
 {
     int rc = 0;
     char path[FILE_PATH_MAX];
@@ -172,24 +177,27 @@ out:
     return rc;
 }
 
+/* Finds what is there already; CKPT_ECONFIRM when something would be overwritten that nobody agreed to. */
 static int preflight(restorer *r, ckpt_error *err)
 {
     int rc = 0;
     size_t differing = 0;
     const char *first = NULL;
 
-    r->unchanged = calloc(r->content->file_count + 1, sizeof *r->unchanged);
-    FAIL_IF_NULL(r->unchanged, err);
+    for (size_t i = 0; i < r->content->file_count; i++) {
+        const content_file *const f = &r->content->files[i];
+        r->result->files += f->info.kind == CKPT_FILE;
+        r->result->bytes += f->info.size;
+    }
     for (size_t i = 0; i < r->content->file_count; i++) {
         const content_file *const f = &r->content->files[i];
         bool differs = false;
         TRY(look_at_target(&differs, &r->unchanged[i], r, f, err));
         if (differs && differing++ == 0)
             first = f->info.path;
-        if (f->info.kind == CKPT_FILE) {
-            r->result->files++;
-            r->result->bytes += f->info.size;
-            r->result->unchanged_files += r->unchanged[i];
+        if (f->info.kind == CKPT_FILE && r->unchanged[i]) {
+            r->result->unchanged_files++;
+            TRY(restorer_progress(r, f->info.size, err));
         }
     }
     if (differing > 0 && !r->overwrite) {
@@ -198,6 +206,7 @@ static int preflight(restorer *r, ckpt_error *err)
         else
             rc = error_set(err, CKPT_ECONFIRM, "%zu files exist and differ, %s among them", differing, first);
         error_where(err, r->dir);
+        error_hint(err, "--yes overwrites, -o DIR restores elsewhere");
     }
 out:
     return rc;
@@ -217,7 +226,7 @@ static int slot_fill(restore_slot *slot, restorer *r, size_t file, uint64_t *off
     while (*offset < size) {
         content_unit u;
         TRY(content_unit_at(&u, r->content, file, *offset, size - *offset, err));
-        if (u.size > RESTORE_SMALL_BYTES) {
+        if (u.size > CONTENT_SMALL_BYTES) {
             if (slot->size > 0)
                 break;
             slot->unit = u;
@@ -255,9 +264,11 @@ static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error
         return slot->rc;
     }
     sha256_update(r->stream, slot->data, slot->size);
-    if (!tmp)
+    if (!tmp) {
+        TRY(restorer_progress(r, slot->size, err));
         goto out;
-    if (slot->size > RESTORE_SMALL_BYTES && all_zero(slot->data, slot->size)) {
+    }
+    if (slot->size > CONTENT_SMALL_BYTES && all_zero(slot->data, slot->size)) {
         if (lseek(tmp->fd, (off_t)slot->size, SEEK_CUR) < 0) {
             rc = error_errno(err, errno, "seek in %s", tmp->path);
             goto out;
@@ -266,9 +277,7 @@ static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error
     } else {
         TRY(file_tmp_write(tmp, slot->data, slot->size, err));
     }
-    r->done_bytes += slot->size;
-    if (r->store->progress && r->store->progress(r->store->payload, r->done_bytes, r->result->bytes))
-        FAIL(err, CKPT_EINTERRUPTED, "interrupted");
+    TRY(restorer_progress(r, slot->size, err));
 out:
     return rc;
 }
@@ -280,7 +289,6 @@ static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
     const content_file *const f = &r->content->files[file];
     uint64_t offset = 0, filled = 0, written = 0, flushed = 0;
     sha256 hash;
-    char hex[SHA256_HEX_SIZE];
 
     sha256_restart(r->stream);
     while (offset < f->info.size || written < filled) {
@@ -298,8 +306,8 @@ static int file_decode(restorer *r, size_t file, file_tmp *tmp, ckpt_error *err)
         }
     }
     sha256_finish(&hash, r->stream);
-    sha256_hex(hex, &hash);
-    FAIL_IF(strcmp(hex, f->info.sha256) != 0, err, CKPT_EDATA, "the decoded bytes are not those that were saved");
+    FAIL_IF(sha256_compare(&hash, file_hash(r, f)) != 0, err, CKPT_EDATA,
+            "the decoded bytes are not those that were saved");
 out:
     for (; written < filled; written++)
         if (!r->slots[written % r->slot_count].decoded_here)
@@ -318,18 +326,6 @@ static int file_extend(file_tmp *tmp, uint64_t size, ckpt_error *err)
     return failed ? error_errno(err, failed, "extend %s", tmp->path) : 0;
 }
 
-static int parents_make(const char *path, ckpt_error *err)
-{
-    char parent[FILE_PATH_MAX];
-    const char *const slash = strrchr(path, '/');
-
-    if (!slash || slash == path)
-        return 0;
-    memcpy(parent, path, (size_t)(slash - path));
-    parent[slash - path] = 0;
-    return dir_make_all(parent, err);
-}
-
 static int file_restore(restorer *r, size_t file, ckpt_error *err)
 {
     int rc = 0, failed;
@@ -338,8 +334,8 @@ static int file_restore(restorer *r, size_t file, ckpt_error *err)
     file_tmp tmp = {.fd = -1};
 
     TRY(target_path(path, r, f, err));
-    TRY(parents_make(path, err));
     TRY(path_parent(parent, path, err));
+    TRY(dir_make_all(parent, err));
     TRY(file_tmp_open(&tmp, parent, path_base(path), err));
     TRY(file_decode(r, file, &tmp, err));
     TRY(file_extend(&tmp, f->info.size, err));
@@ -364,10 +360,11 @@ out:
 static int link_restore(restorer *r, const content_file *f, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
+    char path[FILE_PATH_MAX], parent[FILE_PATH_MAX];
 
     TRY(target_path(path, r, f, err));
-    TRY(parents_make(path, err));
+    TRY(path_parent(parent, path, err));
+    TRY(dir_make_all(parent, err));
     TRY(file_link(path, f->info.link_target, err));
 out:
     return rc;
@@ -392,13 +389,23 @@ out:
 /* Also of a folder that was there: a restore that was killed may have made it. */
 static int folder_mode(const char *path, unsigned mode, ckpt_error *err)
 {
+    int rc = 0, fd, failed;
     struct stat st;
-    int failed;
 
-    do
-        failed = stat(path, &st) || ((st.st_mode & 0777) != mode && chmod(path, mode)) ? errno : 0;
-    while (failed == EINTR);
-    return failed ? error_errno(err, failed, "set the mode of %s", path) : 0;
+    do {
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        failed = fd < 0 || fstat(fd, &st) || ((st.st_mode & 0777) != mode && fchmod(fd, mode)) ? errno : 0;
+        if (failed)
+            file_close(&fd);
+    } while (failed == EINTR);
+    if (failed) {
+        rc = error_errno(err, failed, "set the mode of %s", path);
+        goto out;
+    }
+    TRY(file_sync(fd, NULL, path, err));
+out:
+    file_close(&fd);
+    return rc;
 }
 
 /* Modes of folders come last, deepest first, so that a folder without write permission can be filled. */
@@ -412,7 +419,6 @@ static int folders_finish(restorer *r, ckpt_error *err)
         if (f->info.kind != CKPT_FOLDER)
             continue;
         TRY(target_path(path, r, f, err));
-        TRY(dir_sync(path, NULL, err));
         TRY(folder_mode(path, f->info.mode & 0777, err));
     }
 out:
@@ -436,77 +442,59 @@ out:
     return rc;
 }
 
-/* ---- One checkpoint, and the next older one when it is damaged ---- */
+/* ---- One checkpoint ---- */
 
+/* Nobody should be asked about a checkpoint that is damaged, where an older one would be restored instead. */
 static int check_all(restorer *r, ckpt_error *err)
 {
     int rc = 0;
 
+    r->done_bytes = 0;
     for (size_t i = 0; i < r->content->file_count; i++)
-        if (r->content->files[i].info.kind == CKPT_FILE)
-            TRY(file_decode(r, i, NULL, err));
+        if (r->content->files[i].info.kind == CKPT_FILE) {
+            rc = file_decode(r, i, NULL, err);
+            if (rc)
+                error_prefix(err, "restore %s", r->content->files[i].info.path);
+            TRY(rc);
+        }
 out:
     return rc;
 }
 
-static int restore_snapshot(ckpt_restore_result *result, ckpt_store *store, const snapshot_name *name,
-                            const ckpt_restore_options *options, bool may_fall_back, ckpt_error *err)
+typedef struct restore_work {
+    ckpt_store *store;
+    ckpt_restore_options options;
+    ckpt_restore_result *result;
+    bool may_fall_back;
+} restore_work;
+
+static int restore_content(void *payload, ckpt_content **content, ckpt_error *err)
 {
     int rc = 0;
-    restorer r = {
-        .store = store, .dir = options->dir ? options->dir : ".", .overwrite = options->overwrite, .result = result};
+    const restore_work *const work = payload;
+    ckpt_error damage;
+    restorer r = {.store = work->store,
+                  .content = *content,
+                  .dir = work->options.dir ? work->options.dir : ".",
+                  .overwrite = work->options.overwrite,
+                  .result = work->result,
+                  .plan.any_order = true};
 
-    *result = (ckpt_restore_result){0};
-    sha256_hex(result->id, &name->id);
-    TRY(content_open_snapshot(&r.content, store, name, err));
+    *work->result = (ckpt_restore_result){0};
+    memcpy(work->result->id, (*content)->info.id, sizeof work->result->id);
     TRY(restorer_open(&r, err));
     rc = preflight(&r, err);
-    /* Nobody should be asked about a checkpoint that is damaged, where an older one would be restored instead. */
-    if (rc == CKPT_ECONFIRM && may_fall_back) {
-        const int damaged = check_all(&r, NULL);
-        rc = damaged == CKPT_EDATA ? check_all(&r, err) : rc;
+    if (rc == CKPT_ECONFIRM && work->may_fall_back) {
+        const int checked = check_all(&r, &damage);
+        if (checked && err)
+            *err = damage;
+        rc = checked ? checked : rc;
     }
     TRY(rc);
-    if (!options->dry_run)
+    if (!work->options.dry_run)
         TRY(restore_all(&r, err));
 out:
     restorer_close(&r);
-    ckpt_content_close(r.content);
-    return rc;
-}
-
-/* Tries the newest first, then older ones while they are damaged. */
-static int restore_newest_good(ckpt_restore_result *result, ckpt_store *store, const ckpt_restore_options *options,
-                               ckpt_error *err)
-{
-    int rc = 0;
-    snapshot_name *names = NULL;
-    size_t count = 0;
-    bool fell_back = false;
-    ckpt_error first = {0}, last = {0};
-
-    TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
-    rc = error_set(&last, CKPT_ENOTFOUND, "all checkpoints were removed meanwhile");
-    for (size_t i = 0; i < count; i++) {
-        rc = restore_snapshot(result, store, &names[i], options, true, &last);
-        result->fell_back = fell_back;
-        if (rc == CKPT_ENOTFOUND && content_was_removed(store, &names[i]))
-            continue;
-        if (rc != CKPT_EDATA)
-            break;
-        if (!fell_back)
-            first = last;
-        fell_back = true;
-    }
-    if (rc == CKPT_ENOTFOUND && fell_back)
-        rc = CKPT_EDATA;
-    if (rc && err)
-        *err = rc == CKPT_EDATA ? first : last;
-    if (rc == 0 && fell_back)
-        store_note(store, "the newest checkpoint is damaged (%s); restored %.8s, the newest good one", first.message,
-                   result->id);
-out:
-    free(names);
     return rc;
 }
 
@@ -514,24 +502,16 @@ int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, const cha
                        const ckpt_restore_options *options, ckpt_error *err)
 {
     int rc = 0;
-    snapshot_name wanted;
+    bool fell_back = false;
     ckpt_restore_result own;
-    static const ckpt_restore_options DEFAULTS = {.size = sizeof DEFAULTS};
+    restore_work work = {.store = store, .options = {.size = sizeof work.options}, .result = result ? result : &own};
 
-    result = result ? result : &own;
-    options = options ? options : &DEFAULTS;
+    *work.result = (ckpt_restore_result){0};
+    TRY(store_options(&work.options, sizeof work.options, options, err));
     name = name ? name : "latest";
-    FAIL_IF(options->size != sizeof *options, err, CKPT_EUSAGE, "ckpt_restore_options has an unknown size");
-    for (int tries = 0;; tries++) {
-        TRY(name_resolve(&wanted, store, name, err));
-        if (content_may_fall_back(name))
-            rc = restore_newest_good(result, store, options, err);
-        else
-            rc = restore_snapshot(result, store, &wanted, options, false, err);
-        if (rc != CKPT_ENOTFOUND || !content_was_removed(store, &wanted) || tries == CONTENT_RESOLVE_TRIES)
-            break; /* else a prune was quicker, and the name means another one now, or none */
-        error_clear(err);
-    }
+    work.may_fall_back = content_may_fall_back(name);
+    TRY(content_work(&fell_back, store, name, restore_content, &work, err));
+    work.result->fell_back = fell_back;
 out:
     return rc;
 }

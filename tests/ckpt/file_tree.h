@@ -9,9 +9,15 @@
 
 /* Takes the place of the C library's: these tests are about bytes, and a disk that others keep busy would make them
  * take minutes. Durability is what tests/crash proves. */
+static size_t folders_synced;
+
 int fsync(int fd)
 {
-    return fcntl(fd, F_GETFD) < 0 ? -1 : 0;
+    struct stat st;
+    if (fstat(fd, &st))
+        return -1;
+    folders_synced += S_ISDIR(st.st_mode);
+    return 0;
 }
 
 static inline void join(char out[FILE_PATH_MAX], const char *dir, const char *name)

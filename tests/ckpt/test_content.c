@@ -1,6 +1,7 @@
 #include "expectation.h"
 
 #include "content.h"
+#include "fail.h"
 
 typedef struct content_case {
     ckpt_content *content;
@@ -209,6 +210,73 @@ static void damaged_newest_falls_back_for_latest_only(void **state)
     assert_non_null(strstr(err.message, damaged));
 }
 
+typedef struct content_uses {
+    char seen[4][CKPT_ID_SIZE];
+    size_t count, damaged; /* so many of the first are said to be damaged */
+    int otherwise;
+} content_uses;
+
+static int use_once(void *payload, ckpt_content *content, ckpt_error *err)
+{
+    content_uses *const u = payload;
+    memcpy(u->seen[u->count++], ckpt_content_info(content)->id, CKPT_ID_SIZE);
+    if (u->count <= u->damaged)
+        return error_set(err, CKPT_EDATA, "this one");
+    return u->otherwise ? error_set(err, u->otherwise, "something else") : 0;
+}
+
+static void use_goes_on_with_older_ones_while_they_are_damaged(void **state)
+{
+    fixture *const f = *state;
+    char ids[3][CKPT_ID_SIZE];
+    ckpt_error err = {0};
+    for (int i = 0; i < 3; i++)
+        save_step(ids[i], f, (uint64_t)i, i);
+    content_uses u = {.damaged = 2};
+    MUST(ckpt_content_use(f->store, "latest", use_once, &u, ERR));
+    assert_int_equal(u.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(u.seen[i], ids[2 - i]);
+    assert_non_null(strstr(f->note, "this one"));
+
+    u = (content_uses){.damaged = 3};
+    assert_int_equal(ckpt_content_use(f->store, "latest", use_once, &u, &err), CKPT_EDATA);
+    ids[2][8] = 0;
+    assert_non_null(strstr(err.message, ids[2]));
+
+    u = (content_uses){.damaged = 1, .otherwise = CKPT_EUSAGE};
+    assert_int_equal(ckpt_content_use(f->store, "latest", use_once, &u, &err), CKPT_EUSAGE);
+    assert_int_equal(u.count, 2);
+    assert_non_null(strstr(err.message, "the newest checkpoint is damaged"));
+
+    u = (content_uses){.damaged = 1};
+    assert_int_equal(ckpt_content_use(f->store, "step:2", use_once, &u, NULL), CKPT_EDATA);
+    assert_int_equal(u.count, 1);
+}
+
+static void path_of_a_plain_file_is_a_copy(void **state)
+{
+    fixture *const f = *state;
+    char *const path = malloc(FILE_PATH_MAX), wanted[FILE_PATH_MAX];
+    ckpt_content *content;
+    unsigned char byte;
+    write_in(f->root, "abc.txt", "abc", 3);
+    join(path, f->root, "abc.txt");
+    memcpy(wanted, path, sizeof wanted);
+    MUST(ckpt_content_open_file(&content, path, ERR));
+    memset(path, 'x', FILE_PATH_MAX - 1);
+    free(path);
+    assert_string_equal(ckpt_content_file(content, 0)->path, wanted);
+    /* FIPS 180-2, appendix B.1 */
+    assert_string_equal(ckpt_content_file(content, 0)->sha256,
+                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_int_equal(truncate(wanted, 1), 0);
+    ckpt_error err = {0};
+    assert_int_equal(content_read_bytes(&byte, content, 0, 2, 1, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, wanted));
+    ckpt_content_close(content);
+}
+
 /* Removed by another process after it was opened: what is open stays readable. */
 static void open_content_outlives_its_files(void **state)
 {
@@ -251,6 +319,8 @@ int main(void)
         CONTENT_TEST(files_are_described_as_they_were),
         CONTENT_TEST(values_from_memory_come_back),
         CONTENT_TEST(damaged_newest_falls_back_for_latest_only),
+        CONTENT_TEST(use_goes_on_with_older_ones_while_they_are_damaged),
+        CONTENT_TEST(path_of_a_plain_file_is_a_copy),
         CONTENT_TEST(open_content_outlives_its_files),
         cmocka_unit_test(plain_file_that_is_missing_is_not_found),
     };

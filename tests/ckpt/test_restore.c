@@ -193,6 +193,44 @@ static void without_a_folder_files_go_under_the_current_one(void **state)
     assert_same_tree(c.in, here);
 }
 
+static void options_of_other_versions_are_understood(void **state)
+{
+    const restore_case c = saved_folder(state);
+    const struct {
+        ckpt_restore_options known;
+        char unknown[16];
+    } newer = {{.size = sizeof newer, .dir = c.out, .dry_run = true}, "newer"};
+    const ckpt_restore_options older = {
+        .size = offsetof(ckpt_restore_options, overwrite), .dir = c.out, .overwrite = true, .dry_run = true};
+    MUST(ckpt_restore_files(NULL, c.f->store, "latest", &newer.known, ERR));
+    assert_false(exists(c.out));
+    MUST(ckpt_restore_files(NULL, c.f->store, "latest", &older, ERR));
+    assert_same_tree(c.in, c.restored);
+    write_in(c.restored, "b.bin", "mine", 4);
+    assert_int_equal(ckpt_restore_files(NULL, c.f->store, "latest", &older, NULL), CKPT_ECONFIRM);
+    const ckpt_restore_options none = {.dir = c.out};
+    assert_int_equal(ckpt_restore_files(NULL, c.f->store, "latest", &none, NULL), CKPT_EUSAGE);
+}
+
+static void folders_are_synced_once_however_many_files_they_hold(void **state)
+{
+    fixture *const f = *state;
+    char in[FILE_PATH_MAX], out[FILE_PATH_MAX], name[32];
+    join(in, f->root, "in");
+    join(out, f->root, "out");
+    make_dir(in, "sub");
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof name, "%s%d", i % 2 ? "sub/" : "", i);
+        write_in(in, name, name, strlen(name));
+    }
+    save_path(f, in);
+    folders_synced = 0;
+    restore_to(f, "latest", out);
+    /* Made: out, in and sub, for each its parent; filled: in and sub; given their modes: in and sub. */
+    assert_int_equal(folders_synced, 3 + 2 + 2);
+    assert_int_equal(count_files(out), 1);
+}
+
 /* ---- Damage ---- */
 
 static void damage_newest(fixture *f)
@@ -319,7 +357,66 @@ static void all_damaged_is_an_error_that_names_the_newest(void **state)
     assert_int_equal(count_files(out), 0);
 }
 
+/* Nobody is asked about overwriting with what is damaged; the question is about the one that is good. */
+static void damage_is_found_before_overwriting_is_asked_for(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
+    ckpt_error err = {0};
+    save_noise(good, f, 1);
+    save_noise(damaged, f, 2);
+    damage_newest(f);
+    join(out, f->root, "out");
+    make_dir(out, "");
+    write_in(out, "noise.bin", "mine", 4);
+    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
+    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest", &options, &err), CKPT_ECONFIRM);
+    good[8] = 0;
+    assert_non_null(strstr(err.message, good));
+    assert_non_null(strstr(err.message, "noise.bin exists and differs"));
+}
+
 /* ---- Interruption ---- */
+
+typedef struct progress_seen {
+    uint64_t done, total;
+    uint64_t stop_at; /* 0: never */
+} progress_seen;
+
+static int see_progress(void *payload, uint64_t done, uint64_t total)
+{
+    progress_seen *const seen = payload;
+    assert_true(done >= seen->done && done <= total);
+    seen->done = done;
+    seen->total = total;
+    return seen->stop_at && done >= seen->stop_at;
+}
+
+static void progress_reaches_the_end_when_files_are_there_already(void **state)
+{
+    const restore_case c = saved_folder(state);
+    progress_seen seen = {0};
+    char b[FILE_PATH_MAX];
+    MUST(restore_with(NULL, &c, false, false, ERR));
+    join(b, c.restored, "b.bin");
+    assert_int_equal(unlink(b), 0);
+    c.f->store->progress = see_progress;
+    c.f->store->payload = &seen;
+    MUST(restore_with(NULL, &c, false, false, ERR));
+    assert_int_equal(seen.done, 200100);
+    assert_int_equal(seen.total, 200100);
+}
+
+static void looking_for_damage_can_be_stopped(void **state)
+{
+    const restore_case c = saved_folder(state);
+    progress_seen seen = {.stop_at = 1};
+    make_dir(c.restored, "");
+    write_in(c.restored, "b.bin", "mine", 4);
+    c.f->store->progress = see_progress;
+    c.f->store->payload = &seen;
+    assert_int_equal(restore_with(NULL, &c, false, false, NULL), CKPT_EINTERRUPTED);
+}
 
 static int stop_now(void *payload, uint64_t done, uint64_t total)
 {
@@ -532,6 +629,11 @@ int main(void)
         RESTORE_TEST(overwriting_replaces_what_differs),
         RESTORE_TEST(unchanged_files_are_left_alone),
         RESTORE_TEST(dry_run_writes_nothing_and_still_refuses),
+        RESTORE_TEST(options_of_other_versions_are_understood),
+        RESTORE_TEST(folders_are_synced_once_however_many_files_they_hold),
+        RESTORE_TEST(damage_is_found_before_overwriting_is_asked_for),
+        RESTORE_TEST(progress_reaches_the_end_when_files_are_there_already),
+        RESTORE_TEST(looking_for_damage_can_be_stopped),
         RESTORE_TEST(folder_in_the_place_of_a_file_is_refused),
         RESTORE_TEST(file_in_the_place_of_a_folder_is_refused),
         RESTORE_TEST(link_in_the_place_of_a_file_is_not_written_through),

@@ -123,6 +123,50 @@ static void damage_is_found_by_the_checks_of_chunks(void **state)
     assert_int_equal(ckpt_restore_tensors(f->store, id, &wanted, 1, NULL), CKPT_EDATA);
 }
 
+static void damaged_newest_falls_back_for_latest_only(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], path[FILE_PATH_MAX];
+    float wanted_data[FIXTURE_TENSOR_FLOATS], data[FIXTURE_TENSOR_FLOATS];
+    const ckpt_tensor first = {"weight", CKPT_F32, 1, {FIXTURE_TENSOR_FLOATS}, wanted_data};
+    const ckpt_tensor wanted = {"weight", CKPT_F32, 1, {FIXTURE_TENSOR_FLOATS}, data};
+    save_step(good, f, 1, 1);
+    MUST(ckpt_restore_tensors(f->store, good, &first, 1, ERR));
+    save_step(damaged, f, 2, 2);
+    own_pack_file(path, f, damaged);
+    flip_bit(path, 2000);
+    fixture_reopen(f);
+    MUST(ckpt_restore_tensors(f->store, "latest", &wanted, 1, ERR));
+    assert_memory_equal(data, wanted_data, sizeof data);
+    good[8] = damaged[8] = 0;
+    assert_non_null(strstr(f->note, damaged));
+    assert_non_null(strstr(f->note, good));
+    assert_int_equal(ckpt_restore_tensors(f->store, "latest~0", &wanted, 1, NULL), CKPT_EDATA);
+}
+
+static void a_name_in_two_files_is_refused_with_both(void **state)
+{
+    fixture *const f = *state;
+    char in[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    unsigned char data[4];
+    ckpt_error err = {0};
+    ckpt_content *content;
+    join(in, f->root, "in");
+    make_dir(in, "");
+    join(path, in, "one.safetensors");
+    file_copy(path, GOLDEN_DIR "/torch/mnist.safetensors");
+    join(path, in, "two.safetensors");
+    file_copy(path, GOLDEN_DIR "/torch/mnist.safetensors");
+    save_path(f, in);
+    MUST(ckpt_content_open(&content, f->store, "latest", ERR));
+    const ckpt_tensor wanted = {ckpt_content_tensor(content, 0)->name, CKPT_F32, 1, {1}, data};
+    assert_int_equal(ckpt_restore_tensors(f->store, "latest", &wanted, 1, &err), CKPT_EUSAGE);
+    assert_non_null(strstr(err.message, wanted.name));
+    assert_non_null(strstr(err.message, "in/one.safetensors"));
+    assert_non_null(strstr(err.message, "in/two.safetensors"));
+    ckpt_content_close(content);
+}
+
 #define TENSORS_TEST(name) cmocka_unit_test_setup_teardown(name, tree_setup, tree_teardown)
 
 int main(void)
@@ -132,6 +176,8 @@ int main(void)
         TENSORS_TEST(tensors_of_all_sizes_are_restored_in_one_call),
         TENSORS_TEST(what_does_not_fit_is_refused_by_name),
         TENSORS_TEST(damage_is_found_by_the_checks_of_chunks),
+        TENSORS_TEST(damaged_newest_falls_back_for_latest_only),
+        TENSORS_TEST(a_name_in_two_files_is_refused_with_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

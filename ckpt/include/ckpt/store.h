@@ -25,8 +25,8 @@
  *   takes NULL. ckpt_store_open and ckpt_list_new begin by setting it to NULL; the others leave it as it was when they
  *   fail. So a pointer that starts as NULL may be freed whatever happened.
  *   `const char *` members of such an object live as long as the object.
- * - A `ckpt_store` and a `ckpt_writer` may be used by one thread at a time; several stores, also on one folder, by
- *   several threads.
+ * - A `ckpt_store`, and what was opened from it, may be used by one thread at a time; several stores, also on one
+ *   folder, by several threads. A `ckpt_writer` may be used by several threads until it is closed.
  * - Names of checkpoints: a tag, `latest`, `best`, `step:1500`, a prefix of an id; each with `~N` for N before it. */
 #ifndef CKPT_STORE_H
 #define CKPT_STORE_H
@@ -148,8 +148,8 @@ typedef struct ckpt_save_result {
  * relative path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a
  * save. Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY.
  *
- * `result` may be NULL. The tag comes last: when it alone fails, its error is returned, but the checkpoint is saved, and
- * result->id names it. After any other failure result->id is "". */
+ * `result` may be NULL. The tag comes last: when it alone fails, its error is returned, but the checkpoint is saved,
+ * and result->id names it. After any other failure result->id is "". */
 CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
                              const ckpt_save_options *options, ckpt_error *err);
 
@@ -232,7 +232,7 @@ typedef struct ckpt_file_info {
     ckpt_file_kind kind;
     unsigned mode; /* permission bits */
     uint64_t size;
-    char sha256[CKPT_ID_SIZE]; /* "" for folders and links */
+    char sha256[CKPT_ID_SIZE]; /* "" for folders and links, and for a plain file that cannot be read */
     const char *link_target;   /* "" but for links */
     const char *format;        /* "torch", "safetensors", "npy", "npz", "opaque"; "" for folders and links */
     size_t tensor_first, tensor_count;
@@ -253,10 +253,16 @@ typedef struct ckpt_content ckpt_content;
 /* `name` as for ckpt_find. With `latest` and a damaged newest checkpoint the newest good one is opened and a note
  * given. */
 CKPT_API int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err);
+/* Opens a checkpoint, calls `use` with it, and closes it. Not all damage shows when it is opened: with `latest`, when
+ * `use` returns CKPT_EDATA (because a read did), the next older one is opened and `use` called again, until one is
+ * good; a note then tells which. Returns what `use` returned last, which also fills `err`. */
+typedef int (*ckpt_content_fn)(void *payload, ckpt_content *content, ckpt_error *err);
+CKPT_API int ckpt_content_use(ckpt_store *store, const char *name, ckpt_content_fn use, void *payload, ckpt_error *err);
 /* A plain file of any format that ckpt reads; needs no store. */
 CKPT_API int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err);
 CKPT_API const ckpt_info *ckpt_content_info(const ckpt_content *content); /* NULL for a plain file */
 CKPT_API size_t ckpt_content_file_count(const ckpt_content *content);
+/* Of a plain file the first call reads all bytes for their SHA-256. */
 CKPT_API const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i);
 CKPT_API size_t ckpt_content_tensor_count(const ckpt_content *content);
 CKPT_API const ckpt_tensor_info *ckpt_content_tensor(const ckpt_content *content, size_t i);
@@ -284,12 +290,14 @@ typedef struct ckpt_restore_result {
     bool fell_back;
 } ckpt_restore_result;
 
-/* Every file appears under its name only when its SHA-256 is right. `result` may be NULL. */
+/* Every file appears under its name only when its SHA-256 is right. `result` may be NULL. With `latest` and a damaged
+ * newest checkpoint the newest good one is restored and a note given; so it is with tensors. */
 CKPT_API int ckpt_restore_files(ckpt_restore_result *result, ckpt_store *store, const char *name,
                                 const ckpt_restore_options *options, ckpt_error *err);
 
 /* Restores tensors by name into the caller's buffers (dtype and shape must match, else CKPT_EUSAGE names the tensor).
- * Chunk checks are made, the file's SHA-256 is not. */
+ * A name that several files have is CKPT_EUSAGE: ckpt_content_read tells them apart. Chunk checks are made, the file's
+ * SHA-256 is not. After an error anything may stand in the buffers. */
 CKPT_API int ckpt_restore_tensors(ckpt_store *store, const char *name, const ckpt_tensor *tensors, size_t count,
                                   ckpt_error *err);
 
@@ -314,6 +322,7 @@ typedef struct ckpt_prune_result {
     size_t row_count;
     ckpt_prune_row *rows; /* newest first */
     uint64_t removed_checkpoints, removed_packs, freed_bytes;
+    uint64_t held_bytes; /* packs of removed checkpoints that stay, as kept ones are stored as differences from them */
 } ckpt_prune_result;
 
 typedef struct ckpt_prune_options {
@@ -322,7 +331,8 @@ typedef struct ckpt_prune_options {
     const char *keep; /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
 } ckpt_prune_options;
 
-/* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint.
+/* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint. A rule
+ * `best N` that finds values, but none of its key, is noted, as is a damaged checkpoint because of which packs stay.
  * CKPT_EBUSY when another prune runs. */
 CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options,
                         ckpt_error *err);
@@ -361,6 +371,8 @@ typedef struct ckpt_stats {
     uint64_t checkpoints, packs, pack_bytes, snapshot_bytes, cache_bytes;
     uint64_t raw_bytes;         /* of all checkpoints, as if each were kept whole */
     uint64_t unreachable_bytes; /* packs that prune would remove */
+    uint64_t held_bytes;        /* packs that are no checkpoint's own, but that some are stored as differences from */
+    uint64_t leftover_bytes;    /* temporary files of saves that were killed; prune removes them too */
     uint64_t disk_free_bytes;
     size_t class_count;
     ckpt_stats_class *classes; /* of frames, each counted once */
