@@ -2,6 +2,7 @@
 #include "store_internal.h"
 
 #include "fail.h"
+#include "word.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,34 +39,6 @@ static void list_append(char list[NAME_HINT_SIZE], const char *word, const char 
         memcpy(list + used, item, (size_t)length + 1);
 }
 
-static size_t least(size_t a, size_t b, size_t c)
-{
-    const size_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-/* Letters to insert, remove or replace to make b of a (Levenshtein 1965). */
-static size_t edits(const char *a, const char *b)
-{
-    size_t row[CKPT_TAG_BYTES_MAX + 1];
-    const size_t a_length = strlen(a), b_length = strlen(b);
-
-    if (a_length > CKPT_TAG_BYTES_MAX || b_length > CKPT_TAG_BYTES_MAX)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            const size_t above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[b_length];
-}
-
 /* What may have been meant: tags that look alike, else all tags, and always the newest checkpoint. */
 static void hint_what_exists(const question *q, ckpt_error *err)
 {
@@ -80,7 +53,7 @@ static void hint_what_exists(const question *q, ckpt_error *err)
     (void)tag_rows(&tags, &count, q->store, NULL); /* a hint without tags is still one */
     for (int all = 0; all <= 1 && near_count == 0; all++)
         for (size_t i = 0; i < count && near_count < NAME_NEAR_MAX; i++)
-            if (all || edits(q->base, tags[i].name) <= NAME_EDITS_MAX) {
+            if (all || word_distance(q->base, tags[i].name) <= NAME_EDITS_MAX) {
                 list_append(list, tags[i].name, "`");
                 near_count++;
             }
@@ -227,8 +200,7 @@ static int find_base(size_t *at, const question *q, ckpt_error *err)
             goto out;
         }
         rc = 0;
-        if (err)
-            *err = (ckpt_error){0};
+        error_clear(err);
     }
     if (q->count == 0) {
         rc = error_set(err, CKPT_ENOTFOUND, "the store has no checkpoints");

@@ -2,6 +2,7 @@
 
 #include "fail.h"
 #include "units.h"
+#include "word.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,46 +10,14 @@
 #define WORD_COMPARE_MAX 32 /* longer words are not guessed at */
 #define OPTION_ROWS_MAX  64 /* of the command and the program together */
 
-/* Edit distance with neighbours exchanged counted as one (optimal string alignment). */
-static unsigned word_distance(const char *a, const char *b)
-{
-    size_t n = strlen(a), m = strlen(b);
-    unsigned rows[3][WORD_COMPARE_MAX + 1];
-    unsigned *before = rows[0], *above = rows[1], *row = rows[2];
-
-    if (n > WORD_COMPARE_MAX || m > WORD_COMPARE_MAX)
-        return WORD_COMPARE_MAX;
-    for (size_t j = 0; j <= m; j++)
-        above[j] = (unsigned)j;
-    memcpy(before, above, sizeof(rows[0]));
-    for (size_t i = 1; i <= n; i++) {
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= m; j++) {
-            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
-            if (above[j] + 1 < best)
-                best = above[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            row[j] = best;
-        }
-        unsigned *spare = before;
-        before = above;
-        above = row;
-        row = spare;
-    }
-    return above[m];
-}
-
 const char *word_nearest(const char *word, const char *const *list)
 {
     const char *nearest = NULL;
     size_t length = strlen(word);
-    unsigned nearest_distance = 1 + (unsigned)(length > 9 ? 3 : length / 3);
+    size_t nearest_distance = 1 + (length > 9 ? 3 : length / 3);
 
     for (; *list; list++) {
-        unsigned distance = word_distance(word, *list);
+        size_t distance = word_distance(word, *list);
         if (length >= 2 && strncmp(word, *list, length) == 0)
             distance = 0; /* an abbreviation */
         if (distance < nearest_distance) {
