@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 
-from ckpt_case import GOLDEN, MODULE, SKIPPED, Case, ckpt, main
+from ckpt_case import GOLDEN, MODULE, SKIPPED, Case, ckpt, damage_packs, main
 
 try:
     import numpy
@@ -192,6 +192,48 @@ class Files(Case):
         with self.assertWarns(RuntimeWarning):
             state = ckpt.load()
         self.assert_same(state, {"x": numpy.arange(9)})
+
+
+    def test_damage_that_shows_only_when_tensors_are_read_falls_back_whole(self):
+        random = numpy.random.default_rng(1)
+        states = [{"x": random.random(9000), "step": step} for step in range(2)]
+        good = ckpt.save(states[0], wait=True)
+        kept = set(os.listdir(".ckpt/packs"))
+        damaged = ckpt.save(states[1], wait=True)
+        ckpt.close()
+        damage_packs(kept)
+        with self.assertWarnsRegex(RuntimeWarning, f"{damaged.id[:8]}.*taking {good.id[:8]}"):
+            self.assert_same(ckpt.load(), states[0])
+        x = numpy.zeros(9000)
+        with self.assertWarns(RuntimeWarning):
+            self.assertEqual(ckpt.load(into={"x": x})["step"], 0)
+        self.assert_same(x, states[0]["x"])
+        self.assertIn(damaged.id[:8], self.assert_error(ckpt.DATA, ckpt.load, damaged.id).message)
+
+    def test_tensors_of_equal_names_in_several_files_fall_back_too(self):
+        random = numpy.random.default_rng(1)
+
+        def save():
+            for name in "ab":
+                numpy.savez(f"{name}.npz", x=random.random(9000))
+            ckpt.save(["a.npz", "b.npz"])
+        save()
+        with numpy.load("a.npz") as file:
+            wanted = dict(file)
+        kept = set(os.listdir(".ckpt/packs"))
+        save()
+        damage_packs(kept)
+        with self.assertWarns(RuntimeWarning):
+            self.assert_same(ckpt.load(file="a.npz"), wanted)
+
+    def test_what_is_raised_while_loading_comes_as_it_was(self):
+        ckpt.save({"x": numpy.arange(9)}, wait=True)
+
+        class Strange(dict):
+            def items(self):
+                raise ZeroDivisionError("mine")
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"):
+            ckpt.load(into=Strange())
 
 
 class Background(Case):

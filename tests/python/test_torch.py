@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ckpt_case import GOLDEN, ROOT, SKIPPED, Case, ckpt, main, torch_bytes
+from ckpt_case import GOLDEN, ROOT, SKIPPED, Case, ckpt, damage_packs, main, torch_bytes
 
 try:
     import numpy
@@ -201,6 +201,20 @@ class Guide(Case):
             run = self.run_python(example)
             self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
         self.assertEqual([(checkpoint.step, checkpoint.tags) for checkpoint in ckpt.log()][0], (20, ["final"]))
+
+    def test_the_example_of_the_guide_resumes_from_the_newest_good_checkpoint(self):
+        example, = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.S)
+        kept = ()
+        for last in (15, 20):
+            kept = os.listdir(".ckpt/packs")
+            self.assertEqual(self.run_python(example.replace("step < 20", f"step < {last}")).returncode, 0)
+        wanted = ckpt.load(framework="numpy")
+        newest, before = ckpt.log()[:2]
+        damage_packs(kept)
+        run = self.run_python(example)
+        self.assertEqual((run.returncode, run.stdout), (0, ""), run.stderr)
+        self.assertRegex(run.stderr, f"RuntimeWarning: .*{newest.id[:8]}.*taking {before.id[:8]}")
+        self.assert_same(ckpt.load(framework="numpy"), wanted)
 
 
 if __name__ == "__main__":

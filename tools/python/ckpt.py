@@ -98,6 +98,7 @@ _Tensor = _struct("ckpt_tensor", ("name", _text), ("dtype", ctypes.c_int), ("ran
 _Value = _struct("ckpt_value", ("key", _text), ("value", _text))
 _ProgressFn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _u64, _u64)
 _NoteFn = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _text)
+_ContentFn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_Error))
 _OpenOptions = _struct("ckpt_open_options", ("size", _size), ("threads", ctypes.c_uint), ("progress", _ProgressFn),
                        ("note", _NoteFn), ("payload", ctypes.c_void_p))
 _SaveOptions = _struct("ckpt_save_options", ("size", _size), ("message", _text), ("step", _i64),
@@ -134,7 +135,7 @@ _CALLS = {
     "ckpt_writer_close": [_object],
     "ckpt_list_new": [_to(_object), _object],
     "ckpt_find": [_id, _object, _text],
-    "ckpt_content_open": [_to(_object), _object, _text],
+    "ckpt_content_use": [_object, _text, _ContentFn, ctypes.c_void_p],
     "ckpt_content_read": [_object, _object, _size, _u64, _u64],
     "ckpt_restore_files": [_to(_RestoreResult), _object, _text, _to(_RestoreOptions)],
     "ckpt_restore_tensors": [_object, _text, _to(_Tensor), _size],
@@ -153,7 +154,6 @@ _OTHERS = {
     "ckpt_content_tensor": (_to(_TensorInfo), [_object, _size]),
     "ckpt_content_value_count": (_size, [_object, _size]),
     "ckpt_content_value": (ctypes.c_int, [_to(_Value), _object, _size, _size]),
-    "ckpt_content_close": (None, [_object]),
 }
 
 # ---- The library ----
@@ -205,6 +205,12 @@ def _call(name, *arguments):
     if getattr(_lib(), name)(*arguments, ctypes.byref(err)):
         raise Error(err.code, *(text.decode("utf-8", "replace") for text in (err.message, err.hint, err.where)),
                     err.sys_errno)
+
+
+def _error_fill(err, why):
+    err.code, err.sys_errno = why.code, why.errno
+    for field in ("message", "hint", "where"):
+        setattr(err, field, getattr(why, field).encode("utf-8")[:getattr(_Error, field).size - 1])
 
 
 def _c_text(text, what):
@@ -715,15 +721,36 @@ def load(name="latest", store=None, framework=None, into=None, file=None):
     a state of the same nesting, has at the same places are not made but filled, and are in what is returned; they must
     have the same dtype and shape, and after an Error anything may be in them.
 
+    When the newest checkpoint is damaged, "latest" gives the newest good one, and a RuntimeWarning that names it.
+
     Of a file that save(dict) did not write (.pt, .safetensors, .npy, .npz) the tensors are given by name in a flat
     dict. `file` is the path of one file, for a checkpoint of several."""
     if framework not in (None, "torch", "numpy"):
         raise Error(USAGE, f"framework {framework!r}: \"torch\", \"numpy\" or None is wanted")
+    states, raised = [], []
+
+    @_ContentFn
+    def use(_payload, content, err):  # once, or for "latest" again with older checkpoints while they are damaged
+        try:
+            states.append(_load(handle, content, framework, into, file))
+            return 0
+        except Error as why:
+            _error_fill(err.contents, why)
+            return why.code
+        except BaseException as why:  # C knows nothing of it
+            raised.append(why)
+            _error_fill(err.contents, Error(BUG, "a Python exception"))
+            return BUG
+
     with _store(store) as handle:
-        with _Handle("ckpt_content_open", "ckpt_content_close", handle, _c_text(name, "name")) as content:
-            state = _load(handle, content, framework, into, file)
+        try:
+            _call("ckpt_content_use", handle, _c_text(name, "name"), use, None)
+        except Error:
+            if raised:
+                raise raised[0] from None
+            raise
     _warn_of_notes()
-    return state
+    return states[-1]
 
 
 def _chosen_file(content, wanted):
