@@ -10,10 +10,13 @@
 #include "fail.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define KEYS_SHOWN_MAX 160 /* bytes */
 
 /* What prune knows of one checkpoint. */
 typedef struct prune_entry {
@@ -35,6 +38,8 @@ typedef struct pruner {
     size_t count;
     prune_entry *entries; /* newest first */
     reach reach;
+    bool has_values;           /* some checkpoint has a number for the metric */
+    char keys[KEYS_SHOWN_MAX]; /* of meta that there are, "acc, loss", as far as there is room */
     ckpt_prune_result *result;
 } pruner;
 
@@ -66,6 +71,17 @@ static bool is_tagged(const tag_row *tags, size_t count, const sha256 *id)
     return false;
 }
 
+static void key_add(pruner *p, const char *key)
+{
+    const size_t used = strlen(p->keys), length = strlen(key);
+
+    for (const char *at = p->keys; (at = strstr(at, key)); at += length)
+        if ((at == p->keys || at[-1] == ' ') && (at[length] == 0 || at[length] == ','))
+            return;
+    if (used + length + sizeof ", " <= sizeof p->keys)
+        snprintf(p->keys + used, sizeof p->keys - used, "%s%s", used ? ", " : "", key);
+}
+
 static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt_error *err)
 {
     int rc = 0;
@@ -91,6 +107,9 @@ static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt
     e->pack = s.pack;
     e->item.step = s.step;
     e->item.has_value = metric_value(&e->item.value, &p->metric, &s);
+    p->has_values |= e->item.has_value;
+    for (size_t i = 0; i < s.meta_count; i++)
+        key_add(p, s.meta[i].key);
     TRY(reach_check(e->why, NULL, &p->reach, &s.pack, err));
 out:
     snapshot_clear(&s);
@@ -154,6 +173,23 @@ out:
     free(rows);
     free(items);
     return rc;
+}
+
+/* A rule that finds nothing to look at looks like one that protects. Who gives no values at all does not rely on it. */
+static void best_note(const pruner *p)
+{
+    const uint64_t count = p->has_policy ? retention_best_count(&p->policy) : 0;
+
+    if (count == 0 || p->has_values || !p->keys[0])
+        return;
+    if (p->metric.key[0])
+        store_note(p->store,
+                   "rule `best %" PRIu64 "` keeps nothing: no checkpoint has a number for `%s`; keys there are: %s",
+                   count, p->metric.key, p->keys);
+    else
+        store_note(p->store,
+                   "rule `best %" PRIu64 "` keeps nothing: config.ini has no `best = KEY max`; keys there are: %s",
+                   count, p->keys);
 }
 
 static int rows_decide(pruner *p, ckpt_error *err)
@@ -289,10 +325,13 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
         TRY(guard_take(p, err));
     TRY(entries_read(p, err));
     TRY(rows_decide(p, err));
+    best_note(p);
     TRY(needs_mark(&known, p, err));
     TRY(snapshots_remove(p, err));
-    if (known)
+    if (known) {
         TRY(packs_remove(p, err));
+        p->result->held_bytes = reach_held_bytes(&p->reach);
+    }
     TRY(sweep_tmp(&swept, p->store, p->guard && prune_guard_writers(p->guard) == 0 ? 0 : SWEEP_AGE_SAVE_S, p->dry_run,
                   err));
     p->result->freed_bytes += swept;

@@ -113,14 +113,11 @@ int reach_read(reach *r, reach_pack *p, ckpt_error *err)
 
     if (p->read)
         goto out;
-    rc = pack_open(&opened, r->store->packs_dir, &p->name, &why);
-    if (rc == CKPT_ENOMEM) {
-        rc = error_memory(err);
-        goto out;
-    }
+    const bool unreadable = pack_open(&opened, r->store->packs_dir, &p->name, &why) != 0;
+    if (unreadable)
+        TRY(error_pass_own(err, &why));
     p->read = true;
-    if (rc) {
-        rc = 0;
+    if (unreadable) {
         p->why = strdup(why.message);
         FAIL_IF_NULL(p->why, err);
         goto out;
@@ -179,7 +176,7 @@ int reach_need(bool *known, reach *r, const sha256 *own_pack, ckpt_error *err)
     *known = false;
     if (!own)
         goto out;
-    own->needed = true;
+    own->needed = own->own = true;
     TRY(reach_read(r, own, err));
     if (own->why)
         goto out;
@@ -188,4 +185,14 @@ int reach_need(bool *known, reach *r, const sha256 *own_pack, ckpt_error *err)
         r->packs[own->needs[i]].needed = true;
 out:
     return rc;
+}
+
+uint64_t reach_held_bytes(const reach *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->packs[i].needed && !r->packs[i].own)
+            bytes += r->packs[i].size;
+    return bytes;
 }

@@ -17,6 +17,7 @@ typedef struct reach_pack {
     int64_t mtime;
     bool read;   /* its index was asked for */
     bool needed; /* by a checkpoint for which reach_need() was called */
+    bool own;    /* and it is that checkpoint's own */
     char *why;   /* why its index cannot be used; NULL: it can, or was not read yet */
     uint32_t *needs;
     uint32_t need_count;
@@ -41,6 +42,9 @@ void reach_clear(reach *r);
 reach_pack *reach_find(const reach *r, const sha256 *name);
 /* Reads the index of a pack. A damaged or missing pack is not an error but has a `why`. */
 int reach_read(reach *r, reach_pack *p, ckpt_error *err);
+
+/* Bytes of the packs that are needed and nobody's own. */
+uint64_t reach_held_bytes(const reach *r);
 
 #define REACH_WHY_SIZE 320
 /* Is everything there that the checkpoint with this own pack needs, as far as names, sizes and indexes tell? `why` says

@@ -140,6 +140,16 @@ out:
     return rc;
 }
 
+uint64_t retention_best_count(const retention_policy *policy)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i].kind->apply == keep_best && policy->rules[i].count > count)
+            count = policy->rules[i].count;
+    return count;
+}
+
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
 
 typedef struct cursor {

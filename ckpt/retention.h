@@ -31,6 +31,9 @@ typedef struct retention_policy {
 /* CKPT_EUSAGE names the place: "policy `last five`: at 6: a number is missing". */
 int retention_parse(retention_policy *out, const char *text, ckpt_error *err);
 
+/* N of the rule `best N`; 0 without one. */
+uint64_t retention_best_count(const retention_policy *policy);
+
 /* What the rules look at. */
 typedef struct retention_item {
     int64_t step; /* or CKPT_STEP_NONE */

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static int print_json(const session *s, bool existed, const char *keep, ckpt_error *err)
+static int print_json(const session *s, bool existed, const char *keep, const char *best, ckpt_error *err)
 {
     int rc = 0;
     json_t *object = json_object();
@@ -15,6 +15,7 @@ static int print_json(const session *s, bool existed, const char *keep, ckpt_err
     TRY(json_out_set(object, "store", print_json_text(ckpt_store_path(s->store)), err));
     TRY(json_out_set(object, "existed", json_boolean(existed), err));
     TRY(json_out_set(object, "keep", keep ? print_json_text(keep) : json_null(), err));
+    TRY(json_out_set(object, "best", best ? print_json_text(best) : json_null(), err));
     TRY(json_out_value(stdout, object, err));
 out:
     json_decref(object);
@@ -25,23 +26,29 @@ static int cmd_init(session *s, ckpt_error *err)
 {
     int rc = 0;
     bool existed = false;
-    char *keep = NULL;
+    char *keep = NULL, *best = NULL;
     const char *dir = s->args.word_count ? s->args.words[0] : s->store_path ? s->store_path : ".";
 
     TRY(ckpt_store_init(&existed, dir, err));
     s->store_path = dir;
     TRY(session_open(s, err));
-    TRY(policy_read(&keep, s->store, err));
+    TRY(policy_read(&keep, &best, s->store, err));
     if (s->json)
-        TRY(print_json(s, existed, keep, err));
+        TRY(print_json(s, existed, keep, best, err));
     else if (!s->quiet) {
         fputs(existed ? "store was there already: " : "store made: ", stdout);
         output_text(stdout, ckpt_store_path(s->store));
         printf("\nprune keeps: ");
         output_text(stdout, keep ? keep : "everything");
+        printf("\nbest = ");
+        output_text(stdout, best ? best : "(not set)");
+        printf("; change it in ");
+        output_text(stdout, ckpt_store_path(s->store));
+        printf("/config.ini");
         printf("\nnext: `ckpt save PATH...` keeps the files of a training\n");
     }
 out:
+    free(best);
     free(keep);
     return rc;
 }

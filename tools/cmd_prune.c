@@ -16,8 +16,20 @@ static const option OPTIONS[] = {
     {0},
 };
 
-/* The list is the store's before anything was removed. */
-static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, ckpt_error *err)
+/* The checkpoint of a row, searched from *from on: list and rows both stand newest first, so one pass finds all. The
+ * list is the store's before anything was removed. NULL when it is not in the list. */
+static const ckpt_info *row_info(size_t *from, const ckpt_list *list, const ckpt_prune_row *row)
+{
+    for (size_t i = *from; i < ckpt_list_count(list); i++)
+        if (strcmp(ckpt_list_get(list, i)->id, row->id) == 0) {
+            *from = i + 1;
+            return ckpt_list_get(list, i);
+        }
+    return NULL;
+}
+
+/* All rows, or those alone that are removed. */
+static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, bool all, ckpt_error *err)
 {
     static const table_column COLUMNS[] = {{"ID", TABLE_LEFT},    {"STEP", TABLE_RIGHT}, {"TIME", TABLE_RIGHT},
                                            {"SIZE", TABLE_RIGHT}, {"PLAN", TABLE_LEFT},  {"WHY", TABLE_LEFT}};
@@ -27,15 +39,11 @@ static int print_rows(const session *s, const ckpt_prune_result *plan, const ckp
     TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
     for (size_t i = 0, k = 0; i < plan->row_count; i++) {
         const ckpt_prune_row *row = &plan->rows[i];
-        const ckpt_info *info = NULL;
+        const ckpt_info *const info = row_info(&k, list, row);
         char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
 
-        /* Both stand newest first, so one pass finds all. */
-        for (size_t j = k; j < ckpt_list_count(list) && !info; j++)
-            if (strcmp(ckpt_list_get(list, j)->id, row->id) == 0) {
-                info = ckpt_list_get(list, j);
-                k = j + 1;
-            }
+        if (row->keep && !all)
+            continue;
         TRY(table_add(t, print_id(id, row->id), TABLE_YELLOW, err));
         TRY(table_add(t, info ? print_step(text, info->step) : "", TABLE_PLAIN, err));
         TRY(table_add(t, info ? print_time(text, info->time) : "", TABLE_PLAIN, err));
@@ -56,9 +64,13 @@ static void print_totals(const ckpt_prune_result *result, bool dry_run)
            print_count(checkpoints, result->removed_checkpoints, "checkpoint"),
            print_count(packs, result->removed_packs, "pack"), print_size(bytes, result->freed_bytes),
            dry_run ? " would be free" : " freed");
+    if (result->held_bytes)
+        printf("%s of removed checkpoints stay: kept ones are stored as differences from them\n",
+               print_size(bytes, result->held_bytes));
 }
 
-static int print_json(const ckpt_prune_result *result, const char *keep, bool dry_run, ckpt_error *err)
+static int print_json(const ckpt_prune_result *result, const ckpt_list *list, const char *keep, bool dry_run,
+                      ckpt_error *err)
 {
     int rc = 0;
     json_t *object = json_object(), *rows;
@@ -68,12 +80,16 @@ static int print_json(const ckpt_prune_result *result, const char *keep, bool dr
     TRY(json_out_set(object, "removed_checkpoints", json_out_count(result->removed_checkpoints), err));
     TRY(json_out_set(object, "removed_packs", json_out_count(result->removed_packs), err));
     TRY(json_out_set(object, "freed_bytes", json_out_count(result->freed_bytes), err));
+    TRY(json_out_set(object, "held_bytes", json_out_count(result->held_bytes), err));
     rows = json_array();
     TRY(json_out_set(object, "checkpoints", rows, err));
-    for (size_t i = 0; i < result->row_count; i++) {
+    for (size_t i = 0, k = 0; i < result->row_count; i++) {
+        const ckpt_info *const info = row_info(&k, list, &result->rows[i]);
         json_t *row = json_object();
         TRY(json_out_append(rows, row, err));
         TRY(json_out_set(row, "id", print_json_text(result->rows[i].id), err));
+        TRY(json_out_set(row, "step", print_json_step(info ? info->step : CKPT_STEP_NONE), err));
+        TRY(json_out_set(row, "time", info ? json_integer(info->time) : json_null(), err));
         TRY(json_out_set(row, "keep", json_boolean(result->rows[i].keep), err));
         TRY(json_out_set(row, "reason", print_json_text(result->rows[i].reason), err));
     }
@@ -95,7 +111,7 @@ static int confirm_policy(session *s, ckpt_prune_options options, const ckpt_lis
     if (!plan.removed_checkpoints)
         goto out;
     if (session_can_ask() && !s->json)
-        TRY(print_rows(s, &plan, list, err));
+        TRY(print_rows(s, &plan, list, true, err));
     snprintf(what, sizeof(what), "remove %s", print_count(count, plan.removed_checkpoints, "checkpoint"));
     TRY(session_confirm(s, what, err));
 out:
@@ -113,18 +129,19 @@ static int cmd_prune(session *s, ckpt_error *err)
                                         .dry_run = arguments_flag(&s->args, "dry-run"),
                                         .keep = arguments_text(&s->args, "keep")};
 
+    s->notes_are_warnings = true;
     TRY(session_open(s, err));
     TRY(ckpt_list_new(&list, s->store, err));
     if (options.keep && !options.dry_run && !arguments_flag(&s->args, "yes"))
         TRY(confirm_policy(s, options, list, err));
     TRY(ckpt_prune(&result, s->store, &options, err));
     if (!options.keep)
-        TRY(policy_read(&policy, s->store, err));
+        TRY(policy_read(&policy, NULL, s->store, err));
     if (s->json)
-        TRY(print_json(&result, options.keep ? options.keep : policy, options.dry_run, err));
+        TRY(print_json(&result, list, options.keep ? options.keep : policy, options.dry_run, err));
     else if (!s->quiet) {
-        if (result.row_count)
-            TRY(print_rows(s, &result, list, err));
+        if (options.dry_run ? result.row_count > 0 : result.removed_checkpoints > 0)
+            TRY(print_rows(s, &result, list, options.dry_run, err));
         print_totals(&result, options.dry_run);
     }
 out:
@@ -139,7 +156,8 @@ const command CMD_PRUNE = {
     .args = "",
     .summary = "Remove what the retention policy does not keep",
     .about = "Applies `keep` of config.ini, and removes what `ckpt rm` left behind. The newest good checkpoint stays "
-             "whatever the policy says, and what a running save refers to stays too.\n\n"
+             "whatever the policy says, and what a running save refers to stays too. "
+             "Packs of removed checkpoints stay where kept ones are stored as differences from them.\n\n"
              "A policy is rules with commas between, as in `last 5, best 2, every 10000 steps, tagged`; a checkpoint "
              "stays when one of them keeps it.",
     .examples = "ckpt prune --dry-run\tlook first\n"

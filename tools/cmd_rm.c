@@ -130,7 +130,8 @@ static int cmd_rm(session *s, ckpt_error *err)
     if (s->json)
         TRY(print_json(&r, dry_run, err));
     else if (!s->quiet && !dry_run)
-        printf("removed %s; `ckpt prune` frees the space\n", print_count(what, r.count, "checkpoint"));
+        printf("removed %s; `ckpt prune` frees what no other checkpoint needs\n",
+               print_count(what, r.count, "checkpoint"));
 out:
     ckpt_list_free(list);
     free(r.ids);
@@ -141,9 +142,8 @@ const command CMD_RM = {
     .name = "rm",
     .args = "NAME...",
     .summary = "Forget checkpoints",
-    .about =
-        "The checkpoints are shown, then removed when you agree. Their bytes go with the next `ckpt prune`. One that "
-        "has a tag needs --force.",
+    .about = "The checkpoints are shown, then removed when you agree. The next `ckpt prune` frees "
+             "what no other checkpoint needs of them. One that has a tag needs --force.",
     .examples = "ckpt rm latest\tthe newest\n"
                 "ckpt rm step:100 step:200 --yes\ttwo, without being asked\n",
     .options = OPTIONS,

@@ -1,3 +1,4 @@
+#include "policy.h"
 #include "print.h"
 #include "session.h"
 
@@ -50,6 +51,29 @@ static int meta_read(meta_list *out, const arguments *args, ckpt_error *err)
     }
 out:
     return rc;
+}
+
+static bool is_number(const char *text)
+{
+    char *end;
+
+    strtod(text, &end);
+    return end != text && !end[strspn(end, " \t")];
+}
+
+/* `best` passes over what is no number, without a word; so one is said here. */
+static void note_best(session *s, const meta_list *meta)
+{
+    char *best = NULL;
+
+    if (policy_read(NULL, &best, s->store, NULL))
+        return; /* it is saved; who reads the policy will complain */
+    if (best)
+        best[strcspn(best, " \t")] = 0;
+    for (size_t i = 0; best && i < meta->count; i++)
+        if (strcmp(meta->rows[i].key, best) == 0 && !is_number(meta->rows[i].value))
+            session_note(s, "`%s=%s` is no number: `best` passes over this checkpoint", best, meta->rows[i].value);
+    free(best);
 }
 
 static void print_line(const ckpt_save_result *saved, int64_t step, double seconds)
@@ -105,6 +129,7 @@ static int cmd_save(session *s, ckpt_error *err)
         error_prefix(err, "%.*s is saved, but has no tag", PRINT_ID_DIGITS, saved.id);
     TRY(rc);
     session_work_end(s);
+    note_best(s, &meta);
     if (s->json)
         TRY(print_json(&saved, options.step, print_clock() - begin, err));
     else if (!s->quiet)

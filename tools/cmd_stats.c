@@ -16,15 +16,19 @@ static void print_totals(const ckpt_stats *stats)
 {
     char a[UNITS_TEXT_SIZE], b[UNITS_TEXT_SIZE];
 
-    printf("checkpoints  %" PRIu64 ", %s as they are\n", stats->checkpoints, print_size(a, stats->raw_bytes));
-    printf("stored       %s, %s of that\n", print_size(a, stored_bytes(stats)),
+    printf("checkpoints           %" PRIu64 ", %s as they are\n", stats->checkpoints, print_size(a, stats->raw_bytes));
+    printf("stored                %s, %s of that\n", print_size(a, stored_bytes(stats)),
            print_percent(b, stored_bytes(stats), stats->raw_bytes));
-    printf("packs        %" PRIu64 ", %s\n", stats->packs, print_size(a, stats->pack_bytes));
-    printf("snapshots    %s\n", print_size(a, stats->snapshot_bytes));
-    printf("cache        %s\n", print_size(a, stats->cache_bytes));
-    printf("unreachable  %s%s\n", print_size(a, stats->unreachable_bytes),
+    printf("packs                 %" PRIu64 ", %s\n", stats->packs, print_size(a, stats->pack_bytes));
+    printf("snapshots             %s\n", print_size(a, stats->snapshot_bytes));
+    printf("cache                 %s\n", print_size(a, stats->cache_bytes));
+    printf("unreachable           %s%s\n", print_size(a, stats->unreachable_bytes),
            stats->unreachable_bytes ? "; `ckpt prune` frees it" : "");
-    printf("disk         %s free\n", print_size(a, stats->disk_free_bytes));
+    printf("kept for differences  %s%s\n", print_size(a, stats->held_bytes),
+           stats->held_bytes ? " of removed checkpoints" : "");
+    printf("left by killed saves  %s%s\n", print_size(a, stats->leftover_bytes),
+           stats->leftover_bytes ? "; `ckpt prune` frees it" : "");
+    printf("disk                  %s free\n", print_size(a, stats->disk_free_bytes));
 }
 
 static int print_classes(const session *s, const ckpt_stats *stats, ckpt_error *err)
@@ -67,6 +71,8 @@ static int print_json(const ckpt_stats *stats, ckpt_error *err)
     TRY(json_out_set(object, "snapshot_bytes", json_out_count(stats->snapshot_bytes), err));
     TRY(json_out_set(object, "cache_bytes", json_out_count(stats->cache_bytes), err));
     TRY(json_out_set(object, "unreachable_bytes", json_out_count(stats->unreachable_bytes), err));
+    TRY(json_out_set(object, "held_bytes", json_out_count(stats->held_bytes), err));
+    TRY(json_out_set(object, "leftover_bytes", json_out_count(stats->leftover_bytes), err));
     TRY(json_out_set(object, "disk_free_bytes", json_out_count(stats->disk_free_bytes), err));
     classes = json_array();
     TRY(json_out_set(object, "classes", classes, err));

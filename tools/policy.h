@@ -4,7 +4,7 @@
 
 #include <ckpt/store.h>
 
-/* The value of `keep` under [retention], malloc'ed; NULL when the config has none. */
-int policy_read(char **keep, const ckpt_store *store, ckpt_error *err);
+/* The values of `keep` and `best` under [retention], malloc'ed; NULL when the config has none. Either may be NULL. */
+int policy_read(char **keep, char **best, const ckpt_store *store, ckpt_error *err);
 
 #endif
