@@ -82,7 +82,7 @@ static int find_name(const named_tensor **out, const direct *d, const char *name
 
     if (!found) {
         rc = error_set(err, CKPT_ENOTFOUND, "no tensor named %s", name);
-        error_hint(err, "ckpt show --tensors lists the names");
+        error_hint(err, "ckpt_content_tensor() tells the names that are there");
         goto out;
     }
     const named_tensor *const other = found > d->names && compare_names(found - 1, found) == 0  ? found - 1
