@@ -355,8 +355,8 @@ bool segment_entry_get(segment_entry *out, segment *s, uint32_t row)
     return true;
 }
 
-/* Hashes are spread evenly, so an entry stands near its share of the rows. From there the search goes on in one direction
- * by steps that double, and halves what lies between the last two. */
+/* Hashes are spread evenly, so an entry stands near its share of the rows. From there the search goes on in one
+ * direction by steps that double, and halves what lies between the last two. */
 uint32_t segment_place(segment *s, hash128 hash, uint64_t size)
 {
     uint32_t low = 0, high = s->entry_count, step = SEGMENT_WINDOW_ROWS / 2;

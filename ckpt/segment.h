@@ -8,9 +8,9 @@
  *   entries := hash_high:u64 hash_low:u64 size:u64 frame_offset:u64 pack:u32 frame:u32                         40 bytes
  *              sorted by hash and size; pack is a row of packs
  *
- * The head is checked when a segment is opened, the entries when they are merged: a search in between reads a few blocks
- * only, and what it finds is a hint that the caller compares. Files are read, not mapped: one that is cut short or
- * cannot be read meanwhile has nothing to offer, but harms nobody. */
+ * The head is checked when a segment is opened, the entries when they are merged: a search in between reads a few
+ * blocks only, and what it finds is a hint that the caller compares. Files are read, not mapped: one that is cut short
+ * or cannot be read meanwhile has nothing to offer, but harms nobody. */
 #ifndef CKPT_SEGMENT_H
 #define CKPT_SEGMENT_H
 
