@@ -7,8 +7,12 @@ set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
 
+usage() {
+    sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+}
 case ${1:-} in
--*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; exit 2 ;;
+-h | --help) usage; exit 0 ;;
+-*) usage >&2; exit 2 ;;
 esac
 mkdir -p "${1:-$root/build}"
 out=$(readlink -f "${1:-$root/build}")
