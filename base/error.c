@@ -167,6 +167,25 @@ int error_memory(ckpt_error *err)
     return error_fill(err, CKPT_ENOMEM, ENOMEM, "out of memory");
 }
 
+int error_pass_own(ckpt_error *err, const ckpt_error *why)
+{
+    const int system = why->sys_errno;
+
+    if (why->code != CKPT_ENOMEM && why->code != CKPT_EINTERRUPTED && system != EMFILE && system != ENFILE &&
+        system != EACCES && system != EPERM)
+        return 0;
+    if (err)
+        *err = *why;
+    return why->code;
+}
+
+int error_recode(ckpt_error *err, int code)
+{
+    if (err)
+        err->code = code;
+    return code;
+}
+
 int error_clear(ckpt_error *err)
 {
     return error_fill(err, CKPT_OK, 0, "");

@@ -57,6 +57,14 @@ void error_prefix(ckpt_error *err, const char *format, ...) __attribute__((forma
 void error_hint(ckpt_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void error_where(ckpt_error *err, const char *path); /* the end of a long path is kept */
 
+/* Tells apart what went wrong with a file that others ask about from what went wrong with us: when `why` is for want of
+ * memory, descriptors or permission, or because of an interruption, it becomes `err` and its code is returned; else
+ * 0. */
+int error_pass_own(ckpt_error *err, const ckpt_error *why);
+
+/* Returns `code`, as the code of `err` too: what a caller may not ask for is damage where a file asks for it. */
+int error_recode(ckpt_error *err, int code);
+
 /* Forgets an error that turned out to be none ("no such file" when that is fine); returns 0. */
 int error_clear(ckpt_error *err);
 

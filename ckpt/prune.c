@@ -1,12 +1,16 @@
 /* Prune: the policy decides which snapshots go, then goes what no snapshot needs.
  *
- *   guard -> list, read -> policy -> remove snapshots -> sync -> remove packs -> sync -> remove leftovers
+ *   list, read -> policy -> decode the newest that stays
+ *   guard -> the same again -> remove snapshots -> sync -> remove packs -> sync -> remove leftovers
  *
+ * Decoding may take minutes, for which no writer shall wait; under the guard only what was not decoded before is.
  * It may be stopped anywhere: without its snapshot a pack is only waste, which the next prune finds. */
 #include "reach.h"
 #include "retention.h"
 #include "store_internal.h"
+#include "verify.h"
 
+#include "array.h"
 #include "fail.h"
 
 #include <errno.h>
@@ -28,6 +32,12 @@ typedef struct prune_entry {
     char why[REACH_WHY_SIZE]; /* what is damaged; "": it is good */
 } prune_entry;
 
+/* What decoding all files of a checkpoint showed. */
+typedef struct verdict {
+    sha256 id;
+    char why[REACH_WHY_SIZE]; /* "": they are as they were saved */
+} verdict;
+
 typedef struct pruner {
     ckpt_store *store;
     bool dry_run;
@@ -37,6 +47,8 @@ typedef struct pruner {
     metric metric;
     size_t count;
     prune_entry *entries; /* newest first */
+    verdict *verdicts;
+    size_t verdict_count, verdict_capacity;
     reach reach;
     bool has_values;           /* some checkpoint has a number for the metric */
     char keys[KEYS_SHOWN_MAX]; /* of meta that there are, "acc, loss", as far as there is room */
@@ -93,13 +105,8 @@ static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt
     e->name = *name;
     TRY(snapshot_path(path, p->store->snapshots_dir, name, err));
     e->size = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    rc = snapshot_read(&s, p->store->snapshots_dir, name, &why);
-    if (rc == CKPT_ENOMEM) {
-        rc = error_memory(err);
-        goto out;
-    }
-    if (rc) {
-        rc = 0;
+    if (snapshot_read(&s, p->store->snapshots_dir, name, &why)) {
+        TRY(error_pass_own(err, &why));
         snprintf(e->why, sizeof e->why, "%.*s", (int)sizeof e->why - 1, why.message);
         goto out;
     }
@@ -198,6 +205,7 @@ static int rows_decide(pruner *p, ckpt_error *err)
     ckpt_prune_row *const rows = calloc(p->count ? p->count : 1, sizeof *rows);
 
     FAIL_IF_NULL(rows, err);
+    free(p->result->rows);
     p->result->rows = rows;
     p->result->row_count = p->count;
     if (p->has_policy)
@@ -211,6 +219,84 @@ static int rows_decide(pruner *p, ckpt_error *err)
         if (p->guard && prune_guard_keeps(p->guard, &p->entries[i].name.id))
             row_keep(&rows[i], "its save is not done yet"); /* it may be about to get its tag */
     }
+out:
+    return rc;
+}
+
+static bool removes_any(const pruner *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->result->rows[i].keep)
+            return true;
+    return false;
+}
+
+static prune_entry *newest_good(const pruner *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->entries[i].why[0])
+            return &p->entries[i];
+    return NULL;
+}
+
+static int verdict_get(const verdict **out, pruner *p, const snapshot_name *name, ckpt_error *err)
+{
+    int rc = 0;
+
+    *out = NULL;
+    for (size_t i = 0; i < p->verdict_count && !*out; i++)
+        if (sha256_compare(&p->verdicts[i].id, &name->id) == 0)
+            *out = &p->verdicts[i];
+    if (*out)
+        goto out;
+    verdict *const grown = array_room(p->verdicts, &p->verdict_capacity, p->verdict_count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    p->verdicts = grown;
+    verdict *const v = &grown[p->verdict_count];
+    v->id = name->id;
+    TRY(verify_checkpoint(v->why, p->store, name, err));
+    p->verdict_count++;
+    *out = v;
+out:
+    return rc;
+}
+
+/* Names, sizes and tables do not show a bit that turned over in the data. So before any checkpoint goes, the newest that
+ * stays is decoded against the SHA-256 of its files; when that fails it counts as damaged, and the next one has to do. */
+static int newest_prove(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+    const verdict *v;
+    prune_entry *newest;
+
+    while (removes_any(p) && (newest = newest_good(p)) != NULL) {
+        TRY(verdict_get(&v, p, &newest->name, err));
+        if (!v->why[0])
+            break;
+        memcpy(newest->why, v->why, sizeof newest->why);
+        TRY(rows_decide(p, err));
+    }
+out:
+    return rc;
+}
+
+static void entries_forget(pruner *p)
+{
+    reach_clear(&p->reach);
+    free(p->entries);
+    p->entries = NULL;
+    p->count = 0;
+}
+
+/* Decides what stays by what there is now. */
+static int plan_make(pruner *p, ckpt_error *err)
+{
+    int rc = 0;
+
+    entries_forget(p);
+    TRY(entries_read(p, err));
+    TRY(rows_decide(p, err));
+    TRY(newest_prove(p, err));
 out:
     return rc;
 }
@@ -303,7 +389,6 @@ static int guard_take(pruner *p, ckpt_error *err)
 {
     int rc = 0;
 
-    TRY(store_writable(p->store, err));
     rc = prune_guard_open(&p->guard, p->store, err);
     if (rc == CKPT_ENOSPC) {
         TRY(sweep_cache(p->store, err));
@@ -322,9 +407,12 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
 
     TRY(policy_read(p, keep, err));
     if (!p->dry_run)
+        TRY(store_writable(p->store, err));
+    TRY(plan_make(p, err));
+    if (!p->dry_run) {
         TRY(guard_take(p, err));
-    TRY(entries_read(p, err));
-    TRY(rows_decide(p, err));
+        TRY(plan_make(p, err));
+    }
     best_note(p);
     TRY(needs_mark(&known, p, err));
     TRY(snapshots_remove(p, err));
@@ -352,8 +440,8 @@ int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_op
     TRY(prune_run(&p, own.keep, err));
 out:
     prune_guard_close(p.guard);
-    reach_clear(&p.reach);
-    free(p.entries);
+    entries_forget(&p);
+    free(p.verdicts);
     if (rc || !result)
         ckpt_prune_result_clear(out_result);
     return rc;

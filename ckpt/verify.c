@@ -105,31 +105,30 @@ static int entries_read(verify_listing *list, verifier *v, ckpt_error *err)
     for (size_t i = 0; i < list->count; i++) {
         verify_entry *const e = &list->entries[i];
         e->name = names[i];
-        rc = snapshot_read(&e->snap, v->store->snapshots_dir, &e->name, &why);
-        if (rc == CKPT_ENOMEM) {
-            rc = error_memory(err);
-            goto out;
-        }
-        e->readable = rc == 0;
-        if (rc)
-            TRY(verify_fault(v, NULL, &e->name, err, "%s", why.message));
+        e->readable = snapshot_read(&e->snap, v->store->snapshots_dir, &e->name, &why) == 0;
+        if (e->readable)
+            continue;
+        TRY(error_pass_own(err, &why));
+        TRY(verify_fault(v, NULL, &e->name, err, "%s", why.message));
     }
 out:
     free(names);
     return rc;
 }
 
-/* Does the own pack hold the files that the snapshot promises? */
+/* Does the own pack hold the files that the snapshot promises? It was good a moment ago: one that cannot be opened now
+ * was removed meanwhile, or is a fault. */
 static int tree_check(const verify_entry *e, verifier *v, ckpt_error *err)
 {
     int rc = 0;
     pack *own = NULL;
     sha256 tree;
     uint64_t raw_bytes = 0;
+    ckpt_error why;
 
-    rc = pack_open(&own, v->store->packs_dir, &e->snap.pack, NULL);
-    if (rc) { /* it was good a moment ago: removed meanwhile, or verify_packs will say more */
-        rc = rc == CKPT_ENOMEM ? error_memory(err) : 0;
+    if (pack_open(&own, v->store->packs_dir, &e->snap.pack, &why)) {
+        TRY(error_pass_own(err, &why));
+        TRY(verify_fault(v, &e->snap.pack, &e->name, err, "%s", why.message));
         goto out;
     }
     TRY(pack_index_tree(&tree, &own->index, err));
@@ -212,13 +211,10 @@ static int tag_visit(void *payload, const char *tag, ckpt_error *err)
 
     if (tag_check(tag, NULL))
         goto out;
-    rc = tag_read(&id, c->v->store, tag, &why);
-    if (rc == CKPT_ENOTFOUND || rc == CKPT_ENOMEM) { /* removed since it was listed */
-        rc = rc == CKPT_ENOMEM ? error_memory(err) : 0;
-        goto out;
-    }
-    if (rc) {
-        TRY(verify_fault(c->v, NULL, NULL, err, "%s", why.message));
+    if (tag_read(&id, c->v->store, tag, &why)) {
+        TRY(error_pass_own(err, &why));
+        if (why.code != CKPT_ENOTFOUND) /* else it was removed since it was listed */
+            TRY(verify_fault(c->v, NULL, NULL, err, "%s", why.message));
         goto out;
     }
     bool found = false;
@@ -313,6 +309,38 @@ static int verify_run(verify_listing *list, verifier *v, ckpt_verify_level level
     v->total_bytes = v->done_bytes + entries_choose(list, v, level); /* reading may have found more to decode */
     TRY(files_check(list, v, err));
 out:
+    return rc;
+}
+
+int verify_checkpoint(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, ckpt_error *err)
+{
+    int rc = 0;
+    size_t found;
+    ckpt_error unread;
+    ckpt_verify_result result = {0};
+    verifier v = {.store = store, .result = &result};
+    verify_entry e = {.name = *id};
+    file_verifier *files = NULL;
+
+    why[0] = 0;
+    if (snapshot_read(&e.snap, store->snapshots_dir, id, &unread)) {
+        TRY(error_pass_own(err, &unread));
+        snprintf(why, REACH_WHY_SIZE, "%.*s", REACH_WHY_SIZE - 1, unread.message);
+        goto out;
+    }
+    v.total_bytes = e.snap.raw_bytes;
+    TRY(tree_check(&e, &v, err));
+    if (result.fault_count == 0) {
+        TRY(file_verifier_new(&files, &v, err));
+        TRY(file_verifier_run(&found, files, &e.name, &e.snap, err));
+    }
+    if (result.fault_count > 0)
+        snprintf(why, REACH_WHY_SIZE, "%.*s", REACH_WHY_SIZE - 1, result.faults[0].what);
+out:
+    file_verifier_free(files);
+    hash_set_clear(&v.decoded);
+    ckpt_verify_result_clear(&result);
+    snapshot_clear(&e.snap);
     return rc;
 }
 

@@ -37,4 +37,7 @@ int file_verifier_new(file_verifier **out, verifier *v, ckpt_error *err);
 int file_verifier_run(size_t *found, file_verifier *f, const snapshot_name *id, const snapshot *s, ckpt_error *err);
 void file_verifier_free(file_verifier *f);
 
+/* Decodes all files of one checkpoint. `why` says what is damaged or missing; "" when all is as it was saved. */
+int verify_checkpoint(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, ckpt_error *err);
+
 #endif

@@ -1,22 +1,23 @@
-/* Files decoded against their SHA-256. The bytes of all files of a checkpoint pass as a stream of pieces: the pool
- * decodes several ahead, this thread hashes them in order.
+/* Files decoded against their SHA-256. The bytes of all files of a checkpoint pass through slots: the pool decodes
+ * several ahead, this thread hashes them in order.
  *
  *   files    | a.pt                      | b.json | c.pt ...
  *   extents  |  1  | 2 |        3        |   4    |
- *   slices   |  1  | 2 |  3a   |   3b    |   4    |    a run of an extent inside one chunk of its frame
- *   pieces   |    A    |   B   |    C    |   D    |    slices of one file, at most CODEC_CHUNK_BYTES
+ *   units    |  1  | 2 |  3a   |   3b    |   4    |    see content.h
+ *   slots    |    A    |   B   |    C    |   D    |    units of one file, at most CODEC_CHUNK_BYTES
  *
  * so that no large chunk is decoded twice. */
 #include "verify.h"
 
 #include "bytes.h"
+#include "content.h"
 #include "fail.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES_MAX      32 /* of 1 MiB each */
-#define SET_CHECKPOINTS 64 /* then the indexes of all opened packs are dropped */
+#define SLOTS_MAX       (2 * STORE_WORKERS_MAX + 2) /* of CODEC_CHUNK_BYTES each */
+#define SET_CHECKPOINTS 64                          /* then the indexes of all opened packs are dropped */
 
 /* A place in the extents of a file. */
 typedef struct cursor {
@@ -25,8 +26,8 @@ typedef struct cursor {
     uint64_t offset; /* in the file */
 } cursor;
 
-typedef struct piece {
-    pool_task task; /* first, so that the task is the piece */
+typedef struct slot {
+    pool_task task; /* first, so that the task is the slot */
     struct file_verifier *owner;
     const pack_file *file;
     cursor from;
@@ -36,22 +37,22 @@ typedef struct piece {
     unsigned char *data;
     int rc;
     ckpt_error err;
-} piece;
+} slot;
 
 struct file_verifier {
     verifier *v;
     pool *pool;
     pack_set *set;
     frame_reader **readers; /* one for each worker, and one for this thread */
-    unsigned workers, piece_count;
-    piece pieces[PIECES_MAX];
+    unsigned workers, slot_count;
+    slot slots[SLOTS_MAX];
     sha256_stream *stream, *key_stream;
     unsigned checkpoints; /* since the set was made */
 
     /* The checkpoint at work. */
     const snapshot_name *id;
     pack *own;
-    uint32_t file; /* next to be cut into pieces */
+    uint32_t file; /* next to be cut into slots */
     cursor at;
     sha256 key;
     bool file_open;
@@ -60,16 +61,7 @@ struct file_verifier {
     size_t found;
 };
 
-/* ---- Slices and pieces ------------------------------------------------------------------------------------------ */
-
-static size_t slice_size(const pack_index *index, const cursor *at)
-{
-    const pack_extent *const extent = &index->extents[at->extent];
-    const uint64_t left = extent->size - at->inside;
-    const uint64_t room = CODEC_CHUNK_BYTES - (extent->frame_offset + at->inside) % CODEC_CHUNK_BYTES;
-
-    return (size_t)(left < room ? left : room);
-}
+/* ---- Units and slots ------------------------------------------------------------------------------------------ */
 
 static void cursor_advance(cursor *at, const pack_index *index, size_t size)
 {
@@ -81,29 +73,32 @@ static void cursor_advance(cursor *at, const pack_index *index, size_t size)
     }
 }
 
-static int slice_read(void *dst, frame_reader *reader, const file_verifier *f, const cursor *at, size_t size,
-                      ckpt_error *err)
+static size_t unit_size(const pack_index *index, const cursor *at)
+{
+    return content_unit_size(&index->extents[at->extent], at->inside);
+}
+
+static int unit_read(void *dst, frame_reader *reader, const file_verifier *f, const cursor *at, ckpt_error *err)
 {
     int rc = 0;
-    frame_at place;
-    const pack_extent *const extent = &f->own->index.extents[at->extent];
+    content_unit u;
 
-    TRY(pack_set_follow(&place, f->set, f->own, extent->pack, extent->frame, err));
-    TRY(frame_read(dst, reader, place, extent->frame_offset + at->inside, size, err));
+    TRY(content_unit_place(&u, f->set, f->own, &f->own->index.extents[at->extent], at->inside, err));
+    TRY(content_unit_decode(dst, reader, &u, err));
 out:
     return rc;
 }
 
-static void piece_decode(pool_task *task, unsigned worker)
+static void slot_decode(pool_task *task, unsigned worker)
 {
-    piece *const p = (piece *)task;
+    slot *const p = (slot *)task;
     const file_verifier *const f = p->owner;
     cursor at = p->from;
 
     p->rc = 0;
     for (size_t done = 0; done < p->size && !p->rc;) {
-        const size_t size = slice_size(&f->own->index, &at);
-        p->rc = slice_read(p->data + done, f->readers[worker], f, &at, size, &p->err);
+        const size_t size = unit_size(&f->own->index, &at);
+        p->rc = unit_read(p->data + done, f->readers[worker], f, &at, &p->err);
         cursor_advance(&at, &f->own->index, size);
         done += size;
     }
@@ -118,14 +113,14 @@ static void file_key(sha256 *key, file_verifier *f, const pack_file *file)
     sha256_restart(f->key_stream);
     sha256_update(f->key_stream, file->hash.bytes, sizeof file->hash.bytes);
     for (uint32_t i = 0; i < file->extent_count; i++) {
-        const pack_extent *const extent = &index->extents[file->extent_first + i];
-        const sha256 *const name = extent->pack == 0 ? &f->own->name : &index->packs[extent->pack - 1];
+        const pack_extent *const e = &index->extents[file->extent_first + i];
+        const sha256 *const name = e->pack == 0 ? &f->own->name : &index->packs[e->pack - 1];
         sha256_update(f->key_stream, name->bytes, sizeof name->bytes);
-        store_u64(number, extent->frame);
+        store_u64(number, e->frame);
         sha256_update(f->key_stream, number, sizeof number);
-        store_u64(number, extent->frame_offset);
+        store_u64(number, e->frame_offset);
         sha256_update(f->key_stream, number, sizeof number);
-        store_u64(number, extent->size);
+        store_u64(number, e->size);
         sha256_update(f->key_stream, number, sizeof number);
     }
     sha256_finish(key, f->key_stream);
@@ -155,8 +150,8 @@ out:
     return rc;
 }
 
-/* Cuts the next piece; an empty file is one piece without bytes. */
-static int piece_next(bool *more, piece *p, file_verifier *f, ckpt_error *err)
+/* Cuts the next slot; an empty file is one slot without bytes. */
+static int slot_next(bool *more, slot *p, file_verifier *f, ckpt_error *err)
 {
     int rc = 0;
 
@@ -169,7 +164,7 @@ static int piece_next(bool *more, piece *p, file_verifier *f, ckpt_error *err)
     p->size = 0;
     p->key = f->key;
     while (f->at.offset < p->file->size) {
-        const size_t size = slice_size(index, &f->at);
+        const size_t size = unit_size(index, &f->at);
         if (p->size + size > CODEC_CHUNK_BYTES)
             break;
         cursor_advance(&f->at, index, size);
@@ -205,15 +200,15 @@ static void chain_culprit(sha256 *name, file_verifier *f, frame_at at, uint32_t 
     }
 }
 
-static void slice_culprit(sha256 *name, file_verifier *f, const cursor *at, unsigned char *scratch)
+static void unit_culprit(sha256 *name, file_verifier *f, const cursor *at, unsigned char *scratch)
 {
     const pack_index *const index = &f->own->index;
-    const pack_extent *const extent = &index->extents[at->extent];
+    const pack_extent *const e = &index->extents[at->extent];
     frame_at place;
 
-    *name = extent->pack == 0 ? f->own->name : index->packs[extent->pack - 1];
-    if (pack_set_follow(&place, f->set, f->own, extent->pack, extent->frame, NULL) == 0)
-        chain_culprit(name, f, place, (uint32_t)((extent->frame_offset + at->inside) / CODEC_CHUNK_BYTES), scratch);
+    *name = e->pack == 0 ? f->own->name : index->packs[e->pack - 1];
+    if (pack_set_follow(&place, f->set, f->own, e->pack, e->frame, NULL) == 0)
+        chain_culprit(name, f, place, (uint32_t)((e->frame_offset + at->inside) / CODEC_CHUNK_BYTES), scratch);
 }
 
 /* Do [a, a + a_size) and [b, b + b_size) have bytes in common? */
@@ -255,8 +250,8 @@ out:
     return rc;
 }
 
-/* Goes through a piece that failed slice by slice; p->data is free for scratch. */
-static int piece_report(file_verifier *f, const piece *p, ckpt_error *err)
+/* Goes through a slot that failed unit by unit; p->data is free for scratch. */
+static int slot_report(file_verifier *f, const slot *p, ckpt_error *err)
 {
     int rc = 0;
     cursor at = p->from;
@@ -264,14 +259,11 @@ static int piece_report(file_verifier *f, const piece *p, ckpt_error *err)
     ckpt_error why;
 
     for (size_t done = 0; done < p->size;) {
-        const size_t size = slice_size(&f->own->index, &at);
-        const int failed = slice_read(p->data, f->readers[f->workers], f, &at, size, &why);
-        if (failed == CKPT_ENOMEM) {
-            rc = error_memory(err);
-            goto out;
-        }
+        const size_t size = unit_size(&f->own->index, &at);
+        const int failed = unit_read(p->data, f->readers[f->workers], f, &at, &why);
         if (failed) {
-            slice_culprit(&culprit, f, &at, p->data);
+            TRY(error_pass_own(err, &why));
+            unit_culprit(&culprit, f, &at, p->data);
             TRY(hurt_report(f, p->file, at.offset, size, &culprit, why.message, err));
         }
         cursor_advance(&at, &f->own->index, size);
@@ -283,12 +275,17 @@ out:
 
 /* ---- The stream ------------------------------------------------------------------------------------------------- */
 
-static int file_finish(file_verifier *f, const piece *p, ckpt_error *err)
+static int file_finish(file_verifier *f, const slot *p, ckpt_error *err)
 {
     int rc = 0;
     sha256 hash;
 
     sha256_finish(&hash, f->stream);
+    if (f->damaged && !f->hurt) { /* no slot of it failed twice */
+        f->found++;
+        TRY(verify_fault(f->v, &f->own->name, f->id, err, "%s: could not be read at the first attempt",
+                         pack_string(&f->own->index, p->file->path)));
+    }
     if (!f->damaged && sha256_compare(&hash, &p->file->hash) != 0) {
         f->damaged = true;
         f->found++;
@@ -303,7 +300,7 @@ out:
     return rc;
 }
 
-static int piece_take(file_verifier *f, piece *p, ckpt_error *err)
+static int slot_take(file_verifier *f, slot *p, ckpt_error *err)
 {
     int rc = 0;
 
@@ -313,8 +310,9 @@ static int piece_take(file_verifier *f, piece *p, ckpt_error *err)
         f->damaged = false;
     }
     if (p->rc) {
+        TRY(error_pass_own(err, &p->err));
         f->damaged = true;
-        TRY(piece_report(f, p, err));
+        TRY(slot_report(f, p, err));
     } else
         sha256_update(f->stream, p->data, p->size);
     TRY(verify_progress(f->v, p->size, err));
@@ -331,22 +329,22 @@ static int stream_run(file_verifier *f, ckpt_error *err)
     bool more = true;
 
     while (more || taken < cut) {
-        while (more && cut - taken < f->piece_count) {
-            piece *const p = &f->pieces[cut % f->piece_count];
-            TRY(piece_next(&more, p, f, err));
+        while (more && cut - taken < f->slot_count) {
+            slot *const p = &f->slots[cut % f->slot_count];
+            TRY(slot_next(&more, p, f, err));
             if (more) {
                 pool_submit(f->pool, &p->task);
                 cut++;
             }
         }
         if (taken < cut) {
-            TRY(piece_take(f, &f->pieces[taken % f->piece_count], err));
+            TRY(slot_take(f, &f->slots[taken % f->slot_count], err));
             taken++;
         }
     }
 out:
-    for (unsigned i = 0; i < f->piece_count; i++) /* after an error they may still be at work */
-        pool_wait(f->pool, &f->pieces[i].task);
+    for (unsigned i = 0; i < f->slot_count; i++) /* after an error they may still be at work */
+        pool_wait(f->pool, &f->slots[i].task);
     free(f->hurt);
     f->hurt = NULL;
     return rc;
@@ -393,10 +391,10 @@ int file_verifier_new(file_verifier **out, verifier *v, ckpt_error *err)
     f->key_stream = sha256_new();
     FAIL_IF_NULL(f->stream, err);
     FAIL_IF_NULL(f->key_stream, err);
-    const unsigned wanted = 2 * f->workers + 2;
-    for (; f->piece_count < wanted && f->piece_count < PIECES_MAX; f->piece_count++) {
-        piece *const p = &f->pieces[f->piece_count];
-        *p = (piece){.task.run = piece_decode, .owner = f, .data = malloc(CODEC_CHUNK_BYTES)};
+    const unsigned wanted = 2 * f->workers + 2; /* at most SLOTS_MAX */
+    for (; f->slot_count < wanted; f->slot_count++) {
+        slot *const p = &f->slots[f->slot_count];
+        *p = (slot){.task.run = slot_decode, .owner = f, .data = malloc(CODEC_CHUNK_BYTES)};
         FAIL_IF_NULL(p->data, err);
     }
     TRY(set_open(f, err));
@@ -421,13 +419,9 @@ int file_verifier_run(size_t *found, file_verifier *f, const snapshot_name *id, 
     f->file = 0;
     f->file_open = false;
     f->found = 0;
-    rc = pack_set_get(&f->own, f->set, &s->pack, &why);
-    if (rc == CKPT_ENOMEM) {
-        rc = error_memory(err);
-        goto out;
-    }
-    if (rc) { /* without its tables there is nothing to decode; that was told before */
-        rc = 0;
+    if (pack_set_get(&f->own, f->set, &s->pack, &why)) {
+        TRY(error_pass_own(err, &why));
+        /* Without its tables there is nothing to decode; that was told before. */
         TRY(verify_progress(f->v, s->raw_bytes, err));
         goto out;
     }
@@ -442,8 +436,8 @@ void file_verifier_free(file_verifier *f)
     if (!f)
         return;
     set_close(f);
-    for (unsigned i = 0; i < f->piece_count; i++)
-        free(f->pieces[i].data);
+    for (unsigned i = 0; i < f->slot_count; i++)
+        free(f->slots[i].data);
     sha256_free(f->stream);
     sha256_free(f->key_stream);
     free(f);

@@ -119,12 +119,10 @@ static int task_judge(verifier *v, const pack_task *t, ckpt_error *err)
     const char *const why = t->rc ? t->err.message : "its bytes are not those of its name";
     char hex[SHA256_HEX_SIZE];
 
-    if (t->rc == CKPT_ENOMEM) {
-        rc = error_memory(err);
-        goto out;
-    }
     if (!t->rc && !t->differs)
         goto out;
+    if (t->rc)
+        TRY(error_pass_own(err, &t->err));
     sha256_hex(hex, &t->pack->name);
     t->pack->why = strdup(why);
     FAIL_IF_NULL(t->pack->why, err);

@@ -260,6 +260,82 @@ static void no_pack_goes_while_a_checkpoint_cannot_tell_what_it_needs(void **sta
     assert_all_good(f);
 }
 
+/* Turns a bit over among the coded chunks of the own pack, which its tables do not show. */
+static void damage_chunks(fixture *f, const char *name)
+{
+    char path[FILE_PATH_MAX];
+    own_pack_file(path, f, name);
+    flip_bit(path, 100);
+}
+
+static void a_newest_checkpoint_of_damaged_bytes_does_not_cost_the_good_one(void **state)
+{
+    fixture *const f = *state;
+    char ids[3][CKPT_ID_SIZE];
+    ckpt_prune_result dry, result;
+    for (uint64_t i = 0; i < 3; i++)
+        save_noise(ids[i], f, i);
+    damage_chunks(f, "latest");
+    fixture_reopen(f);
+    prune(&dry, f, "last 1", true);
+    prune(&result, f, "last 1", false);
+    assert_string_equal(result.rows[0].reason, "damaged; see `ckpt verify`");
+    assert_true(result.rows[0].keep);
+    assert_string_equal(result.rows[1].id, ids[1]);
+    assert_string_equal(result.rows[1].reason, "last 1");
+    assert_true(result.rows[1].keep);
+    assert_false(result.rows[2].keep);
+    assert_int_equal(result.removed_checkpoints, 1);
+    assert_int_equal(dry.removed_checkpoints, 1);
+    assert_memory_equal(dry.rows, result.rows, 3 * sizeof *dry.rows);
+    ckpt_prune_result_clear(&dry);
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, NULL), CKPT_EDATA);
+    MUST(ckpt_remove(f->store, ids[2], false, ERR));
+    prune(&result, f, "last 1", false);
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(checkpoints(f), 1);
+    assert_all_good(f);
+}
+
+static void the_oldest_stays_when_all_younger_ones_have_damaged_bytes(void **state)
+{
+    fixture *const f = *state;
+    char ids[3][CKPT_ID_SIZE];
+    ckpt_prune_result result;
+    for (uint64_t i = 0; i < 3; i++)
+        save_noise(ids[i], f, i);
+    damage_chunks(f, ids[2]);
+    damage_chunks(f, ids[1]);
+    fixture_reopen(f);
+    prune(&result, f, "last 1", false);
+    assert_int_equal(result.removed_checkpoints, 0);
+    assert_string_equal(result.rows[2].reason, "last 1");
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(checkpoints(f), 3);
+}
+
+static int stop_at_once(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    (void)payload;
+    (void)done_bytes;
+    (void)total_bytes;
+    return 1;
+}
+
+static void an_interruption_while_decoding_removes_nothing(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    const ckpt_prune_options options = {.size = sizeof options, .keep = "last 1"};
+    save_noise(id, f, 1);
+    save_noise(id, f, 2);
+    f->store->progress = stop_at_once;
+    assert_int_equal(ckpt_prune(NULL, f->store, &options, NULL), CKPT_EINTERRUPTED);
+    assert_int_equal(checkpoints(f), 2);
+    assert_int_equal(count_files(f->store->intents_dir), 0);
+}
+
 /* ---- Leftovers and interruptions ---- */
 
 static void what_a_killed_save_left_goes(void **state)
@@ -340,6 +416,9 @@ int main(void)
         STORE_TEST(the_last_good_checkpoint_stays_whatever_the_policy_says),
         STORE_TEST(damaged_checkpoints_do_not_count_as_the_last),
         STORE_TEST(no_pack_goes_while_a_checkpoint_cannot_tell_what_it_needs),
+        STORE_TEST(a_newest_checkpoint_of_damaged_bytes_does_not_cost_the_good_one),
+        STORE_TEST(the_oldest_stays_when_all_younger_ones_have_damaged_bytes),
+        STORE_TEST(an_interruption_while_decoding_removes_nothing),
         STORE_TEST(what_a_killed_save_left_goes),
         STORE_TEST(packs_whose_snapshot_went_before_a_crash_go_next_time),
         STORE_TEST(strangers_in_the_folders_are_left_alone),

@@ -1,5 +1,8 @@
 #include "store_fixture.h"
 
+#include <errno.h>
+#include <sys/resource.h>
+
 static int verify(ckpt_verify_result *result, fixture *f, ckpt_verify_level level)
 {
     ckpt_error err = {0};
@@ -376,6 +379,41 @@ static void progress_ends_at_its_total_and_can_stop_the_work(void **state)
     ckpt_store_close(store);
 }
 
+/* ---- What is no damage ---- */
+
+/* Lets descriptors of this process be below `count`. */
+static void limit_files(rlim_t count)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void want_of_descriptors_is_no_damage(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    struct rlimit before;
+    ckpt_error err = {0};
+    for (uint64_t i = 0; i < 3; i++)
+        save_noise(id, f, i);
+    fixture_reopen(f);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int first_free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(first_free >= 0);
+    close(first_free);
+    for (rlim_t spare = 0; spare < 4; spare++) {
+        limit_files((rlim_t)first_free + spare);
+        const int rc = ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, &err);
+        limit_files(before.rlim_cur);
+        if (rc != 0) {
+            assert_int_equal(rc, CKPT_EIO);
+            assert_int_equal(err.sys_errno, EMFILE);
+        }
+    }
+}
+
 #define STORE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -393,6 +431,7 @@ int main(void)
         STORE_TEST(a_damaged_pack_hurts_every_checkpoint_that_shares_it),
         STORE_TEST(damage_in_a_reference_is_told_as_the_reference_s),
         STORE_TEST(bytes_that_decode_well_but_are_others_are_found),
+        STORE_TEST(want_of_descriptors_is_no_damage),
         STORE_TEST(progress_ends_at_its_total_and_can_stop_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
