@@ -3,8 +3,17 @@
 #define BASE_BYTES_H
 
 #include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+/* All of them 0? Also when there are none. */
+static inline bool bytes_are_zero(const void *bytes, size_t size)
+{
+    const unsigned char *const p = bytes;
+    return size == 0 || (p[0] == 0 && memcmp(p, p + 1, size - 1) == 0);
+}
 
 static inline uint16_t load_u16(const void *p)
 {

@@ -59,10 +59,7 @@ static void text_clean(char *text)
             *text = '?';
 }
 
-/* Formats into `dst`, cut between characters. Control characters become '?': messages quote names from outside, which
- * may hold newlines and terminal escapes. */
-__attribute__((format(printf, 3, 0))) static void text_format(char *dst, size_t dst_size, const char *format,
-                                                              va_list args)
+void error_text(char *dst, size_t dst_size, const char *format, va_list args)
 {
     const int full_size = vsnprintf(dst, dst_size, format, args);
     if (full_size < 0)
@@ -99,7 +96,7 @@ int error_set(ckpt_error *err, int code, const char *format, ...)
     char message[sizeof err->message]; /* not in err: the arguments may point into it */
     va_list args;
     va_start(args, format);
-    text_format(message, sizeof message, format, args);
+    error_text(message, sizeof message, format, args);
     va_end(args);
     return error_fill(err, code, 0, message);
 }
@@ -150,7 +147,7 @@ int error_errno(ckpt_error *err, int sys_errno, const char *format, ...)
     /* The reason is worth more than the end of a long path, so it has its room. */
     va_list args;
     va_start(args, format);
-    text_format(message, sizeof message - strlen(why) - strlen(": "), format, args);
+    error_text(message, sizeof message - strlen(why) - strlen(": "), format, args);
     va_end(args);
     text_append(message, sizeof message, ": ");
     text_append(message, sizeof message, why);
@@ -198,7 +195,7 @@ void error_prefix(ckpt_error *err, const char *format, ...)
     char joined[sizeof err->message];
     va_list args;
     va_start(args, format);
-    text_format(joined, sizeof joined / 2, format, args); /* what failed matters more than a long context */
+    error_text(joined, sizeof joined / 2, format, args); /* what failed matters more than a long context */
     va_end(args);
     text_append(joined, sizeof joined, ": ");
     text_append(joined, sizeof joined, err->message);
@@ -211,7 +208,7 @@ void error_hint(ckpt_error *err, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    text_format(err->hint, sizeof err->hint, format, args);
+    error_text(err->hint, sizeof err->hint, format, args);
     va_end(args);
 }
 

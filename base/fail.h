@@ -11,6 +11,8 @@
 #define BASE_FAIL_H
 
 #include <ckpt/error.h>
+#include <stdarg.h>
+#include <stddef.h>
 
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \
@@ -64,6 +66,10 @@ int error_pass_own(ckpt_error *err, const ckpt_error *why);
 
 /* Returns `code`, as the code of `err` too: what a caller may not ask for is damage where a file asks for it. */
 int error_recode(ckpt_error *err, int code);
+
+/* The text of a message: one line, cut between characters where it is too long; control characters become '?', since
+ * messages quote names from outside, which may hold newlines and terminal escapes. */
+void error_text(char *dst, size_t dst_size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /* Forgets an error that turned out to be none ("no such file" when that is fine); returns 0. */
 int error_clear(ckpt_error *err);

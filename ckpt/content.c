@@ -21,7 +21,7 @@ static int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_
     c->files = calloc(files + 1, sizeof *c->files);
     c->tensors = calloc(tensors + 1, sizeof *c->tensors);
     c->tensor_offsets = calloc(tensors + 1, sizeof *c->tensor_offsets);
-    FAIL_IF(!c->files || !c->tensors || !c->tensor_offsets, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(c->files && c->tensors && c->tensor_offsets, err);
     *out = c;
     c = NULL;
 out:
@@ -53,7 +53,7 @@ static void stored_tensor(ckpt_tensor_info *t, const pack_index *index, const pa
     *t = (ckpt_tensor_info){.name = pack_string(index, row->name),
                             .dtype = (ckpt_dtype)row->dtype,
                             .rank = row->rank,
-                            .contiguous = !(row->flags & 1),
+                            .contiguous = !(row->flags & PACK_TENSOR_STRIDED),
                             .file = file};
     for (unsigned i = 0; i < t->rank; i++)
         t->shape[i] = index->dims[row->dim_first + i];

@@ -242,14 +242,14 @@ static int diff_tensors(differ *d, ckpt_error *err)
     size_t *const partner = malloc((count_a + 1) * sizeof *partner);
     bool *const taken = calloc(count_b + 1, sizeof *taken);
 
-    FAIL_IF(!partner || !taken, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(partner && taken, err);
     for (size_t i = 0; i < count_a; i++)
         partner[i] = SIZE_MAX;
     TRY(pair_tensors(partner, taken, d, err));
     d->out->tensors = calloc(count_a + count_b + 1, sizeof *d->out->tensors);
     d->names = calloc(count_a + count_b + 1, sizeof *d->names);
     d->out->owned = d->names;
-    FAIL_IF(!d->out->tensors || !d->names, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(d->out->tensors && d->names, err);
     d->named_by_file = files_with_tensors(d->a, d->only_a) > 1 || files_with_tensors(d->b, d->only_b) > 1;
     for (size_t i = 0; i < count_a; i++)
         if (in_scope(d->a, i, d->only_a))
@@ -375,7 +375,7 @@ int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error 
     d.bytes_b = malloc(DIFF_BYTES);
     d.numbers_a = malloc(2 * DIFF_ELEMENTS * sizeof *d.numbers_a);
     d.numbers_b = malloc(2 * DIFF_ELEMENTS * sizeof *d.numbers_b);
-    FAIL_IF(!d.out || !d.bytes_a || !d.bytes_b || !d.numbers_a || !d.numbers_b, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(d.out && d.bytes_a && d.bytes_b && d.numbers_a && d.numbers_b, err);
     d.out->equal = true;
     d.only_a = counterpart(a, b);
     d.only_b = counterpart(b, a);

@@ -149,14 +149,9 @@ static int pack_found(void *payload, const char *name, ckpt_error *err)
 {
     int rc = 0;
     lookup *l = payload;
-    char hex[SHA256_HEX_SIZE];
     sha256 hash;
 
-    if (strlen(name) != SHA256_HEX_SIZE - 1 + strlen(PACK_SUFFIX) || !has_suffix(name, PACK_SUFFIX))
-        goto out;
-    memcpy(hex, name, sizeof hex - 1);
-    hex[sizeof hex - 1] = 0;
-    if (sha256_parse(&hash, hex, NULL))
+    if (!pack_name_parse(&hash, name))
         goto out;
     sha256 *grown = array_room(l->packs, &l->pack_capacity, l->pack_count + 1, sizeof *grown);
     FAIL_IF_NULL(grown, err);

@@ -199,8 +199,7 @@ static int find_base(size_t *at, const question *q, ckpt_error *err)
             TRY(find_id(at, q, &id, q->base, err));
             goto out;
         }
-        rc = 0;
-        error_clear(err);
+        rc = error_clear(err);
     }
     if (q->count == 0) {
         rc = error_set(err, CKPT_ENOTFOUND, "the store has no checkpoints");

@@ -113,6 +113,17 @@ out:
     return rc;
 }
 
+bool pack_name_parse(sha256 *name, const char *file)
+{
+    char hex[SHA256_HEX_SIZE];
+
+    if (strlen(file) != sizeof hex - 1 + strlen(PACK_SUFFIX) || strcmp(file + sizeof hex - 1, PACK_SUFFIX) != 0)
+        return false;
+    memcpy(hex, file, sizeof hex - 1);
+    hex[sizeof hex - 1] = 0;
+    return sha256_parse(name, hex, NULL) == 0;
+}
+
 int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name, ckpt_error *err)
 {
     char hex[SHA256_HEX_SIZE];

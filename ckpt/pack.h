@@ -89,9 +89,10 @@ typedef struct pack_extent {
     hash128 hash; /* XXH3-128 of the bytes; 0 where they are in another pack, whose own extent has it */
 } pack_extent;
 
+#define PACK_TENSOR_STRIDED 1u /* strides follow the shape in dims; the only flag */
 typedef struct pack_tensor {
     uint32_t name, dim_first;
-    uint8_t dtype, rank, flags; /* 1: strides follow the shape in dims */
+    uint8_t dtype, rank, flags; /* PACK_TENSOR_ */
     uint64_t offset, span_bytes;
 } pack_tensor;
 
@@ -190,7 +191,9 @@ typedef struct pack {
     struct pack_slot *slot; /* its place in a pack_set, or NULL */
 } pack;
 
+/* A pack is the file <64 digits of its name>.pack; is `file` one? */
 #define PACK_SUFFIX ".pack"
+bool pack_name_parse(sha256 *name, const char *file);
 /* Writes packs_dir/<name>.pack. */
 int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name, ckpt_error *err);
 /* Opens packs_dir/<name>.pack and reads its index. CKPT_ENOTFOUND, CKPT_EDATA, CKPT_EVERSION, CKPT_EIO. */

@@ -10,7 +10,6 @@
 #include "fail.h"
 
 #define MODE_MAX        07777u
-#define TENSOR_STRIDED  1u /* the only flag of a tensor */
 #define FRAME_KIND_LAST FRAME_GROUP
 #define DTYPE_LAST      CKPT_F8_E5M2
 
@@ -194,7 +193,7 @@ out:
 static bool tensor_span(uint64_t *span, const pack_index *index, const pack_tensor *tensor)
 {
     const uint64_t *shape = index->dims + tensor->dim_first;
-    const uint64_t *stride = tensor->flags & TENSOR_STRIDED ? shape + tensor->rank : NULL;
+    const uint64_t *stride = tensor->flags & PACK_TENSOR_STRIDED ? shape + tensor->rank : NULL;
     const uint64_t element = ckpt_dtype_size((ckpt_dtype)tensor->dtype);
     uint64_t bytes = element, last = 0;
 
@@ -222,9 +221,9 @@ static int tensor_check(const pack_index *index, uint32_t i, uint64_t file_size,
     uint64_t span = 0;
 
     FAIL_IF(!has_string(index, tensor->name), err, CKPT_EDATA, "tensor %" PRIu32 " has no name", i);
-    FAIL_IF(tensor->dtype > DTYPE_LAST || tensor->rank > CKPT_RANK_MAX || (tensor->flags & ~TENSOR_STRIDED), err,
+    FAIL_IF(tensor->dtype > DTYPE_LAST || tensor->rank > CKPT_RANK_MAX || (tensor->flags & ~PACK_TENSOR_STRIDED), err,
             CKPT_EDATA, "tensor %" PRIu32 " has an unknown dtype, rank or flag", i);
-    const uint32_t dims = tensor->rank * (tensor->flags & TENSOR_STRIDED ? 2u : 1u);
+    const uint32_t dims = tensor->rank * (tensor->flags & PACK_TENSOR_STRIDED ? 2u : 1u);
     FAIL_IF(!checked_range(tensor->dim_first, dims, index->dim_count), err, CKPT_EDATA,
             "tensor %" PRIu32 " has a shape that does not exist", i);
     FAIL_IF(!tensor_span(&span, index, tensor) || span != tensor->span_bytes, err, CKPT_EDATA,

@@ -8,26 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACK_SUFFIX ".pack"
-
 static int pack_compare(const void *a, const void *b)
 {
     return sha256_compare(&((const reach_pack *)a)->name, &((const reach_pack *)b)->name);
 }
 
 /* ---- Listing ---------------------------------------------------------------------------------------------------- */
-
-/* "<64 digits>.pack"; other names in packs/ are not ours to judge. */
-static bool pack_name_parse(sha256 *out, const char *file)
-{
-    char hex[SHA256_HEX_SIZE];
-
-    if (strlen(file) != sizeof hex - 1 + strlen(PACK_SUFFIX) || strcmp(file + sizeof hex - 1, PACK_SUFFIX) != 0)
-        return false;
-    memcpy(hex, file, sizeof hex - 1);
-    hex[sizeof hex - 1] = 0;
-    return sha256_parse(out, hex, NULL) == 0;
-}
 
 static int reach_add(void *payload, const char *file, ckpt_error *err)
 {
@@ -38,7 +24,7 @@ static int reach_add(void *payload, const char *file, ckpt_error *err)
     sha256 name;
 
     if (!pack_name_parse(&name, file))
-        goto out;
+        goto out; /* other names in packs/ are not ours to judge */
     TRY(path_join(path, r->store->packs_dir, file, err));
     if (stat(path, &st)) {
         rc = errno == ENOENT ? 0 : error_errno(err, errno, "look at %s", path);

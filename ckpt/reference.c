@@ -1,5 +1,6 @@
 #include "reference.h"
 
+#include "array.h"
 #include "fail.h"
 #include "walk.h"
 
@@ -88,19 +89,15 @@ static int library_add_file(reference_library *l, const pack_index *index, pack 
     int rc = 0;
     const pack_file *const row = &index->files[number];
 
-    if (l->count == l->capacity) {
-        const size_t capacity = l->capacity ? l->capacity * 2 : 16;
-        reference_file *grown = realloc(l->files, capacity * sizeof *grown);
-        FAIL_IF_NULL(grown, err);
-        l->files = grown;
-        l->capacity = capacity;
-    }
+    reference_file *grown = array_room(l->files, &l->capacity, l->count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    l->files = grown;
     reference_file *const f = &l->files[l->count];
     *f = (reference_file){.index = index, .self = self, .file = number};
     f->names = calloc((size_t)row->tensor_count + 1, sizeof *f->names);
     f->starts = calloc((size_t)row->extent_count + 1, sizeof *f->starts);
     l->count++;
-    FAIL_IF(!f->names || !f->starts, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(f->names && f->starts, err);
 
     const char *path = pack_string(index, row->path);
     f->path_hash = text_hash(path);

@@ -1,5 +1,6 @@
 #include "content.h"
 
+#include "bytes.h"
 #include "fail.h"
 
 #include <errno.h>
@@ -246,11 +247,6 @@ out:
     return rc;
 }
 
-static bool all_zero(const unsigned char *data, size_t size)
-{
-    return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
-}
-
 /* Takes a slot in order: hash, then write, or leave a hole. Without `tmp` the bytes are only checked. */
 static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error *err)
 {
@@ -268,7 +264,7 @@ static int slot_write(restorer *r, restore_slot *slot, file_tmp *tmp, ckpt_error
         TRY(restorer_progress(r, slot->size, err));
         goto out;
     }
-    if (slot->size > CONTENT_SMALL_BYTES && all_zero(slot->data, slot->size)) {
+    if (slot->size > CONTENT_SMALL_BYTES && bytes_are_zero(slot->data, slot->size)) {
         if (lseek(tmp->fd, (off_t)slot->size, SEEK_CUR) < 0) {
             rc = error_errno(err, errno, "seek in %s", tmp->path);
             goto out;

@@ -86,8 +86,7 @@ static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_erro
     s->decoded = malloc(CODEC_CHUNK_BYTES);
     s->sample = malloc(CODEC_SAMPLES_MAX * CODEC_SAMPLE_BYTES);
     s->sample_references = malloc(CODEC_SAMPLES_MAX * CODEC_REFERENCES_MAX * CODEC_SAMPLE_BYTES);
-    FAIL_IF(!s->file_stream || !s->buffer || !s->decoded || !s->sample || !s->sample_references, err, CKPT_ENOMEM,
-            "out of memory");
+    FAIL_IF_NULL(s->file_stream && s->buffer && s->decoded && s->sample && s->sample_references, err);
     TRY(pack_writer_open(&s->writer, store->tmp_dir, err));
     frame_coder_target(s->coder, &s->writer);
 out:

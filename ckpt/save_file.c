@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void save_class_of(char out[64], const saver *s, const piece *p)
+void save_class_of(char out[TENSOR_CLASS_SIZE], const saver *s, const piece *p)
 {
     if (p->tensor >= 0)
         tensor_class_of(out, s->file.tensors[p->tensor].name);
@@ -78,7 +78,7 @@ static int tables_add_tensor(saver *s, const tensor_view *view, ckpt_error *err)
                        .rank = (uint8_t)view->rank,
                        .offset = view->offset,
                        .span_bytes = view->span_bytes,
-                       .flags = view->contiguous ? 0 : 1,
+                       .flags = view->contiguous ? 0 : PACK_TENSOR_STRIDED,
                        .dim_first = s->tables.dim_count};
 
     TRY(pack_index_add_string(&row.name, &s->tables, view->name, err));

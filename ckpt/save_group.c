@@ -1,5 +1,6 @@
 #include "save_internal.h"
 
+#include "bytes.h"
 #include "fail.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
  * the same tensors make the same group whatever file they come from. */
 typedef struct member {
     piece *piece;
-    char class_name[64];
+    char class_name[TENSOR_CLASS_SIZE];
     const char *canonical; /* "" for the bytes between tensors, which stay in the order of the file */
     unsigned char *bytes;  /* inside the batch's memory */
 } member;
@@ -208,7 +209,7 @@ static int piece_hash(bool *zero, saver *s, piece *p, ckpt_error *err)
         const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
         TRY(s->source->read(s->source, s->buffer, p->offset + done, n, err));
         xxh128_update(stream, s->buffer, n);
-        *zero = *zero && s->buffer[0] == 0 && memcmp(s->buffer, s->buffer + 1, n - 1) == 0;
+        *zero = *zero && bytes_are_zero(s->buffer, n);
         done += n;
     }
     p->hash = xxh128_finish(stream);
@@ -244,7 +245,7 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     save_candidates candidates;
     codec_plan plan;
     frame_at reference = {0};
-    char class_name[64];
+    char class_name[TENSOR_CLASS_SIZE];
     uint32_t frame = 0;
 
     save_class_of(class_name, s, p);
@@ -318,7 +319,7 @@ int save_batch(saver *s, size_t first, size_t last, ckpt_error *err)
     }
     members = calloc(small_count + 1, sizeof *members);
     bytes = malloc(small_bytes + 1);
-    FAIL_IF(!members || !bytes, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(members && bytes, err);
 
     size_t n = 0, at = 0;
     for (size_t i = first; i < last; i++) {

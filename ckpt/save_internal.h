@@ -39,7 +39,7 @@ typedef struct piece {
 
 /* What sampling found for one class of tensors of a file, reused for its next small members. */
 typedef struct plan_memory {
-    char class_name[64];
+    char class_name[TENSOR_CLASS_SIZE];
     ckpt_dtype dtype;
     codec_plan plan;
     int rank;            /* which of the candidate files; -1: no reference */
@@ -101,7 +101,7 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
 /* Reads bytes of the file in work and passes them to its SHA-256. */
 int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
 /* A class name for stats and plans. */
-void save_class_of(char out[64], const saver *s, const piece *p);
+void save_class_of(char out[TENSOR_CLASS_SIZE], const saver *s, const piece *p);
 
 /* ---- save_group.c ---- */
 /* Reads, in file order, pieces [first, last), which hold at most SAVE_BATCH_BYTES_MAX of small ones, and stores them.

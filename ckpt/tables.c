@@ -48,7 +48,7 @@ static int copy_tensors(pack_file *row, pack_index *to, const pack_index *from, 
     row->tensor_first = to->tensor_count;
     for (uint32_t i = 0; i < row->tensor_count; i++) {
         pack_tensor t = from->tensors[first + i];
-        const uint32_t dims = t.flags & 1 ? 2u * t.rank : t.rank, dim_first = t.dim_first;
+        const uint32_t dims = t.flags & PACK_TENSOR_STRIDED ? 2u * t.rank : t.rank, dim_first = t.dim_first;
         t.dim_first = to->dim_count;
         for (uint32_t k = 0; k < dims; k++)
             TRY(pack_index_add_dim(&ignored, to, from->dims[dim_first + k], err));

@@ -98,8 +98,9 @@ bool tensor_name_valid(const char *name);
 const char *tensor_name_canonical(const char *name);
 
 /* What a tensor is to the optimizer, for grouping small tensors and for stats: "weights", or the last component of an
- * optimizer's state (momentum_buffer, exp_avg, exp_avg_sq, step ...), at most 63 bytes. */
-void tensor_class_of(char out[64], const char *name);
+ * optimizer's state (momentum_buffer, exp_avg, exp_avg_sq, step ...), cut to fit. */
+#define TENSOR_CLASS_SIZE 64
+void tensor_class_of(char out[TENSOR_CLASS_SIZE], const char *name);
 
 /* Writes the header of a safetensors file (8-byte length, JSON padded with blanks to a multiple of 8) for tensors laid
  * out one after the other in the given order. *header is malloc'ed. CKPT_EUSAGE names the tensor or value that such a

@@ -66,7 +66,7 @@ static bool component_is_optimizer(const char *text, size_t size)
     return false;
 }
 
-void tensor_class_of(char out[64], const char *name)
+void tensor_class_of(char out[TENSOR_CLASS_SIZE], const char *name)
 {
     /* An optimizer's own file begins with state.0.exp_avg. */
     bool optimizer = strncmp(name, "state.", 6) == 0 && component_is_number(name + 6, strcspn(name + 6, "."));
@@ -84,5 +84,6 @@ void tensor_class_of(char out[64], const char *name)
         if (!*at)
             break;
     }
-    snprintf(out, 64, "%.*s", (int)(word_size < 63 ? word_size : 63), word);
+    const size_t cut = word_size < TENSOR_CLASS_SIZE ? word_size : TENSOR_CLASS_SIZE - 1;
+    snprintf(out, TENSOR_CLASS_SIZE, "%.*s", (int)cut, word);
 }

@@ -2,7 +2,6 @@
 
 #include "array.h"
 #include "fail.h"
-#include "utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -42,19 +41,6 @@ static bool is_gone(const verifier *v, const sha256 *name, const snapshot_name *
     return name && pack_path(path, v->store->packs_dir, name, NULL) == 0 && !path_exists(path);
 }
 
-/* One line: names of files may hold line ends and escapes, and may be too long. */
-__attribute__((format(printf, 3, 0))) static void text_fill(char *dst, size_t dst_size, const char *format,
-                                                            va_list args)
-{
-    const int full_size = vsnprintf(dst, dst_size, format, args);
-
-    if (full_size < 0 || (size_t)full_size >= dst_size)
-        dst[utf8_cut(dst, strlen(dst), dst_size - 4)] = 0;
-    for (char *c = dst; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-}
-
 int verify_fault(verifier *v, const sha256 *name, const snapshot_name *id, ckpt_error *err, const char *format, ...)
 {
     int rc = 0;
@@ -74,7 +60,7 @@ int verify_fault(verifier *v, const sha256 *name, const snapshot_name *id, ckpt_
     if (id)
         sha256_hex(fault->checkpoint, &id->id);
     va_start(args, format);
-    text_fill(fault->what, sizeof fault->what, format, args);
+    error_text(fault->what, sizeof fault->what, format, args);
     va_end(args);
     if (result->fault_count == VERIFY_FAULTS_MAX)
         snprintf(fault->what, sizeof fault->what, "further faults are not listed");

@@ -1,5 +1,6 @@
 #include "walk.h"
 
+#include "array.h"
 #include "checked.h"
 #include "fail.h"
 #include "file.h"
@@ -61,13 +62,9 @@ static int entry_add(walk *w, const char *source, const char *path, const struct
     int rc = 0;
 
     FAIL_IF(w->count >= PACK_FILES_MAX, err, CKPT_EUSAGE, "more than %u files in one checkpoint", PACK_FILES_MAX);
-    if (w->count == w->capacity) {
-        const size_t capacity = w->capacity ? w->capacity * 2 : 16;
-        walk_entry *grown = realloc(w->entries, capacity * sizeof *grown);
-        FAIL_IF_NULL(grown, err);
-        w->entries = grown;
-        w->capacity = capacity;
-    }
+    walk_entry *grown = array_room(w->entries, &w->capacity, w->count + 1, sizeof *grown);
+    FAIL_IF_NULL(grown, err);
+    w->entries = grown;
     walk_entry *e = &w->entries[w->count];
     *e =
         (walk_entry){.source = strdup(source), .path = strdup(path), .link = strdup(link), .mode = st->st_mode & 07777};
@@ -75,7 +72,7 @@ static int entry_add(walk *w, const char *source, const char *path, const struct
     if (e->kind == CKPT_FILE)
         e->size = (uint64_t)st->st_size;
     w->count++; /* from here walk_clear() frees what there is */
-    FAIL_IF(!e->source || !e->path || !e->link, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(e->source && e->path && e->link, err);
     FAIL_IF(!checked_add(&w->total_bytes, w->total_bytes, e->size), err, CKPT_EUSAGE, "the files are too large");
 out:
     return rc;
@@ -236,7 +233,7 @@ static int check_outside_stores(const walker *wk, const char *absolute, const ch
     struct stat st;
     char *const real = realpath(absolute, NULL);
 
-    FAIL_IF(!real && errno == ENOMEM, err, CKPT_ENOMEM, "out of memory");
+    FAIL_IF_NULL(real || errno != ENOMEM, err);
     for (char *slash = real ? strchr(real + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         FAIL_IF(stat(real, &st) == 0 && is_store(wk, real, &st), err, CKPT_EUSAGE,

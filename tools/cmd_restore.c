@@ -59,7 +59,7 @@ static int restore(ckpt_restore_result *restored, session *s, const char *name, 
         error_hint(err, "--yes overwrites, -o DIR restores elsewhere");
     if (rc != CKPT_ECONFIRM || options->dry_run || !session_can_ask() || !session_ask(err->message, "overwrite"))
         return rc;
-    *err = (ckpt_error){0};
+    error_clear(err);
     options->overwrite = true;
     return restore(restored, s, name, options, err);
 }

@@ -135,7 +135,7 @@ static int tag_set(session *s, const char *tag, const char *name, ckpt_error *er
 
     rc = ckpt_tag_set(s->store, tag, name, arguments_flag(&s->args, "yes"), err);
     if (rc == CKPT_ECONFIRM && session_can_ask() && session_ask(err->message, "move it")) {
-        *err = (ckpt_error){0};
+        error_clear(err);
         rc = ckpt_tag_set(s->store, tag, name, true, err);
     }
     if (rc == CKPT_ECONFIRM)

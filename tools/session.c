@@ -225,8 +225,7 @@ int session_confirm(session *s, const char *what, ckpt_error *err)
     int rc = error_set(err, CKPT_ECONFIRM, "%s: would %s", s->command->name, what);
     error_hint(err, "--yes agrees; --dry-run only shows what would happen");
     if (session_can_ask() && session_ask(err->message, "do it")) {
-        *err = (ckpt_error){0};
-        rc = 0;
+        rc = error_clear(err);
     }
     return rc;
 }
