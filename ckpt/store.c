@@ -37,7 +37,9 @@ static const char CONFIG_TEXT[] =
     "#   best N          the N best by the value that `best` names below\n"
     "#   every N steps   the first one at or after each multiple of N steps\n"
     "#   tagged          those with a tag\n"
-    "# The newest good checkpoint stays whatever the rules say. This default fits a disk of 5 GB.\n"
+    "# The newest good checkpoint stays whatever the rules say: before any is removed, its files are decoded and "
+    "compared\n"
+    "# with their SHA-256. This default fits a disk of 5 GB.\n"
     "keep = last 5, best 2, every 10000 steps, tagged\n"
     "# Which one is best: KEY of `ckpt save --meta KEY=VALUE`, then `max` or `min`.\n"
     "best = val_acc max\n";
@@ -390,6 +392,7 @@ int ckpt_store_open(ckpt_store **out, const char *path, const ckpt_open_options 
     store->threads = own.threads;
     store->progress = own.progress;
     store->note = own.note;
+    store->warning = own.warning ? own.warning : own.note;
     store->payload = own.payload;
     TRY(pack_set_new(&store->packs, store->packs_dir, err));
     *out = store;
@@ -461,15 +464,31 @@ out:
     return rc;
 }
 
+__attribute__((format(printf, 3, 0))) static void tell(const ckpt_store *store, ckpt_note_fn listener,
+                                                       const char *format, va_list args)
+{
+    char line[STORE_NOTE_SIZE];
+
+    if (!listener)
+        return;
+    vsnprintf(line, sizeof line, format, args);
+    listener(store->payload, line);
+}
+
 void store_note(const ckpt_store *store, const char *format, ...)
 {
-    char note[STORE_NOTE_SIZE];
     va_list args;
 
-    if (!store->note)
-        return;
     va_start(args, format);
-    vsnprintf(note, sizeof note, format, args);
+    tell(store, store->note, format, args);
     va_end(args);
-    store->note(store->payload, note);
+}
+
+void store_warn(const ckpt_store *store, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    tell(store, store->warning, format, args);
+    va_end(args);
 }

@@ -134,7 +134,10 @@ static int cmd_prune(session *s, ckpt_error *err)
     TRY(ckpt_list_new(&list, s->store, err));
     if (options.keep && !options.dry_run && !arguments_flag(&s->args, "yes"))
         TRY(confirm_policy(s, options, list, err));
-    TRY(ckpt_prune(&result, s->store, &options, err));
+    session_work_begin(s, "check the newest");
+    rc = ckpt_prune(&result, s->store, &options, err);
+    session_work_end(s);
+    TRY(rc);
     if (!options.keep)
         TRY(policy_read(&policy, NULL, s->store, err));
     if (s->json)
@@ -156,7 +159,9 @@ const command CMD_PRUNE = {
     .args = "",
     .summary = "Remove what the retention policy does not keep",
     .about = "Applies `keep` of config.ini, and removes what `ckpt rm` left behind. The newest good checkpoint stays "
-             "whatever the policy says, and what a running save refers to stays too. "
+             "whatever the policy says: before any goes, the files of the newest that stays are decoded and compared "
+             "with their SHA-256; where that shows damage it is kept, and the next one is decoded. Of all others only "
+             "names, sizes and tables are looked at. What a running save refers to stays too. "
              "Packs of removed checkpoints stay where kept ones are stored as differences from them.\n\n"
              "A policy is rules with commas between, as in `last 5, best 2, every 10000 steps, tagged`; a checkpoint "
              "stays when one of them keeps it.",
@@ -164,7 +169,7 @@ const command CMD_PRUNE = {
                 "ckpt prune\tafter each save, as a training script may do\n"
                 "ckpt prune --keep 'last 1, tagged' --yes\twhen the disk must be free now\n",
     .options = OPTIONS,
-    .exits = EXITS(0, 2, 3, 4, 5, 8, 9, 10),
+    .exits = EXITS(0, 2, 3, 4, 5, 8, 9, 10, 130),
     .group = GROUP_CARE,
     .run = cmd_prune,
 };

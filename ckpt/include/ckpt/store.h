@@ -105,7 +105,8 @@ typedef struct ckpt_open_options {
     unsigned threads; /* 0: as many as the machine allows this process */
     ckpt_progress_fn progress;
     ckpt_note_fn note;
-    void *payload; /* for both */
+    void *payload;        /* for all of them */
+    ckpt_note_fn warning; /* instead of `note` for what is trouble already: a file that looks cut off; NULL: `note` */
 } ckpt_open_options;
 
 /* Creates `dir`/.ckpt with its folders and a config.ini whose retention fits a 5 GB disk. An existing complete store is
@@ -331,8 +332,12 @@ typedef struct ckpt_prune_options {
     const char *keep; /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
 } ckpt_prune_options;
 
-/* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint. A rule
- * `best N` that finds values, but none of its key, is noted, as is a damaged checkpoint because of which packs stay.
+/* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint:
+ * before any goes, also in a dry run, all files of the newest that stays are decoded and compared with their SHA-256.
+ * When that shows damage it is kept as damaged and the next one is decoded, until one is good. Of all others only names,
+ * sizes and tables are looked at.
+ *
+ * A rule `best N` that finds values, but none of its key, is noted, as is a damaged checkpoint because of which packs stay.
  * CKPT_EBUSY when another prune runs. */
 CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options,
                         ckpt_error *err);
