@@ -38,13 +38,14 @@ static int source_read(void *dst, const zip_source *source, uint64_t offset, siz
 
 /* The one end record whose comment reaches to the end of the file. A comment may hold the signature by chance, so that
  * alone is no contradiction; a second record that fits as well is one. */
-static int end_find(uint64_t *position, unsigned char record[END_SIZE], const zip_source *source, ckpt_error *err)
+static int end_find(zip_end *out, unsigned char record[END_SIZE], const zip_source *source, ckpt_error *err)
 {
     int rc = 0;
     size_t size = source->size < END_SIZE + COMMENT_MAX ? (size_t)source->size : END_SIZE + COMMENT_MAX;
     unsigned char *tail = NULL;
     const unsigned char *found = NULL;
 
+    out->missing = true;
     FAIL_IF(size < END_SIZE, err, CKPT_EFORMAT, "%s: too short for a zip archive", source->path);
     tail = malloc(size);
     FAIL_IF_NULL(tail, err);
@@ -52,12 +53,13 @@ static int end_find(uint64_t *position, unsigned char record[END_SIZE], const zi
     for (size_t at = size - END_SIZE + 1; at-- > 0;) {
         if (tail[at] != 'P' || load_u32(tail + at) != SIGNATURE_END || load_u16(tail + at + 20) != size - END_SIZE - at)
             continue;
+        out->missing = false;
         FAIL_IF(found, err, CKPT_EFORMAT, "%s: two end records of a zip archive fit", source->path);
         found = tail + at;
     }
     FAIL_IF(!found, err, CKPT_EFORMAT, "%s: no end record of a zip archive", source->path);
     memcpy(record, found, END_SIZE);
-    *position = source->size - size + (uint64_t)(found - tail);
+    out->position = source->size - size + (uint64_t)(found - tail);
 out:
     free(tail);
     return rc;
@@ -142,7 +144,7 @@ int zip_end_read(zip_end *out, const zip_source *source, ckpt_error *err)
     unsigned char record[END_SIZE] = {0};
     zip_end end = {0};
 
-    TRY(end_find(&end.position, record, source, err));
+    TRY(end_find(&end, record, source, err));
     end.disk = load_u16(record + 4);
     end.directory_disk = load_u16(record + 6);
     end.entries_here = load_u16(record + 8);
@@ -154,6 +156,8 @@ int zip_end_read(zip_end *out, const zip_source *source, ckpt_error *err)
     TRY(end64_read(&end, source, err));
     *out = end;
 out:
+    if (rc)
+        out->missing = end.missing;
     return rc;
 }
 
@@ -347,6 +351,8 @@ int zip_dir_read(zip_dir *out, const zip_source *source, bool allow_lead, ckpt_e
     *out = dir;
     dir = (zip_dir){0};
 out:
+    if (rc)
+        out->end.missing = dir.end.missing;
     zip_dir_clear(&dir);
     return rc;
 }

@@ -44,6 +44,7 @@ typedef struct zip_end {
     uint64_t shift;    /* Zip64: how far the end record lies behind its written place, as after bytes put in front */
     bool zip64;
     uint16_t comment_size;
+    bool missing; /* after CKPT_EFORMAT: the file has no end record at all, as one that was cut off */
 } zip_end;
 
 /* Finds and reads the end records of the file, which may be the last volume of a split archive. */

@@ -199,7 +199,9 @@ static int npy_parse(tensor_file *out, const byte_source *source, ckpt_error *er
     int rc = 0;
     tensor_view view = {0};
 
-    TRY(npy_view(&view, source, 0, source->size, err));
+    rc = npy_view(&view, source, 0, source->size, err);
+    out->cut_off = rc == CKPT_EFORMAT && view.span_bytes > source->size - view.offset;
+    TRY(rc);
     view.name = strdup(TENSOR_NAME_ALONE);
     FAIL_IF_NULL(view.name, err);
     TRY(tensor_file_add(out, &view, source->size, err));

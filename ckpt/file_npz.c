@@ -36,12 +36,11 @@ out:
 static int npz_parse(tensor_file *out, const byte_source *source, ckpt_error *err)
 {
     int rc = 0;
-    const zip_source zip = zip_member_source(source);
     zip_dir dir = {0};
     tensor_view view = {0};
     size_t arrays = 0;
 
-    TRY(zip_dir_read(&dir, &zip, false, err));
+    TRY(zip_member_directory(&dir, out, source, err));
     for (size_t i = 0; i < dir.count; i++) {
         view = (tensor_view){0};
         TRY(member_name(&view.name, &dir.entries[i], err));

@@ -45,6 +45,7 @@ typedef struct layout {
     range *ranges;
     size_t range_count;
     uint64_t buffer_offset, buffer_size;
+    bool short_header, short_buffer; /* the file ends before its header does; before a tensor does */
 } layout;
 
 /* ---- The header's bytes ----------------------------------------------------------------------------------------- */
@@ -93,8 +94,9 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     const uint64_t size = load_u64(prefix);
     FAIL_IF(size > TENSOR_FILE_HEADER_MAX, err, CKPT_EFORMAT, "safetensors: header of %llu bytes is too large",
             (unsigned long long)size);
-    FAIL_IF(size > source->size - PREFIX_SIZE, err, CKPT_EFORMAT,
-            "safetensors: header of %llu bytes is longer than the file", (unsigned long long)size);
+    h->short_header = size > source->size - PREFIX_SIZE;
+    FAIL_IF(h->short_header, err, CKPT_EFORMAT, "safetensors: header of %llu bytes is longer than the file",
+            (unsigned long long)size);
     h->buffer_offset = PREFIX_SIZE + size;
     h->buffer_size = source->size - h->buffer_offset;
 
@@ -125,7 +127,7 @@ static int read_count(uint64_t *out, const json_t *value, const char *name, cons
     return 0;
 }
 
-static int read_range(range *out, const layout *h, const char *name, const json_t *entry, ckpt_error *err)
+static int read_range(range *out, layout *h, const char *name, const json_t *entry, ckpt_error *err)
 {
     int rc = 0;
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -133,6 +135,7 @@ static int read_range(range *out, const layout *h, const char *name, const json_
     FAIL_IF(json_array_size(offsets) != 2, err, CKPT_EFORMAT, "safetensors: %.200s: data_offsets are not a pair", name);
     TRY(read_count(&out->begin, json_array_get(offsets, 0), name, "an offset", err));
     TRY(read_count(&out->end, json_array_get(offsets, 1), name, "an offset", err));
+    h->short_buffer |= out->begin <= out->end && out->end > h->buffer_size;
     FAIL_IF(out->begin > out->end || out->end > h->buffer_size, err, CKPT_EFORMAT,
             "safetensors: %.200s: lies outside of the file", name);
     out->name = name;
@@ -243,6 +246,7 @@ static int safetensors_parse(tensor_file *out, const byte_source *source, ckpt_e
     }
     TRY(ranges_check(&h, err));
 out:
+    out->cut_off = rc && (h.short_header || h.short_buffer);
     free(h.ranges);
     json_decref(h.root);
     return rc;

@@ -97,12 +97,11 @@ static bool is_script(const archive *a)
     return false;
 }
 
-static int archive_open(archive *a, ckpt_error *err)
+static int archive_open(archive *a, tensor_file *out, ckpt_error *err)
 {
     int rc = 0;
-    const zip_source zip = zip_member_source(a->source);
 
-    TRY(zip_dir_read(&a->dir, &zip, false, err));
+    TRY(zip_member_directory(&a->dir, out, a->source, err));
     TRY(folder_find(a, err));
     TRY(members_sort(a, err));
     FAIL_IF(is_script(a), err, CKPT_EFORMAT,
@@ -156,7 +155,7 @@ static int torch_parse(tensor_file *out, const byte_source *source, ckpt_error *
     pickle graph = {0};
     uint64_t offset;
 
-    TRY(archive_open(&a, err));
+    TRY(archive_open(&a, out, err));
     TRY(byteorder_check(&a, err));
     const zip_entry *entry = member_find(&a, "", PICKLE_NAME, strlen(PICKLE_NAME));
     FAIL_IF(!entry, err, CKPT_EFORMAT, "PyTorch archive: the name of its folder is too long");

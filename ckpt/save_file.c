@@ -137,6 +137,20 @@ out:
     return rc;
 }
 
+/* What a parser refused is saved all the same. A half-written file is no matter of taste, though: it would be the newest
+ * checkpoint. */
+static void tell_refusal(const saver *s, const char *path, const char *why)
+{
+    const size_t prefix = strlen(s->source->path);
+
+    if (strncmp(why, s->source->path, prefix) == 0 && strncmp(why + prefix, ": ", 2) == 0)
+        why += prefix + 2;
+    if (s->file.cut_off)
+        store_warn(s->store, "%s looks cut off (%s); saved as it is", path, why);
+    else
+        store_note(s->store, "%s saved as opaque bytes: %s", path, why);
+}
+
 int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
 {
     int rc = 0;
@@ -147,7 +161,7 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
     sha256_restart(s->file_stream);
     TRY(tensor_file_read(&s->file, why, s->source, err));
     if (why[0])
-        store_note(s->store, "%s saved as opaque bytes: %s", path, why);
+        tell_refusal(s, path, why);
     s->candidate_count = reference_files(s->candidates, s->library, path, &s->file);
     TRY(pieces_make(s, err));
     TRY(pieces_store(s, err));

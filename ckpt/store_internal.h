@@ -29,7 +29,7 @@ struct ckpt_store {
     unsigned threads;
     bool read_only; /* a read-only compatible feature bit is unknown, or the file system is read-only */
     ckpt_progress_fn progress;
-    ckpt_note_fn note;
+    ckpt_note_fn note, warning;
     void *payload;
 };
 
@@ -41,6 +41,7 @@ int store_writable(const ckpt_store *store, ckpt_error *err);   /* CKPT_EVERSION
 void store_packs_borrow(ckpt_store *store);
 void store_packs_return(ckpt_store *store);
 void store_note(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void store_warn(const ckpt_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes the caller's options over the defaults in `own`; both begin with their size, and the caller's may be that of an
  * older or newer library. NULL: the defaults stay. CKPT_EUSAGE when the size is not set. */
 int store_options(void *own, size_t own_size, const void *given, ckpt_error *err);

@@ -199,7 +199,9 @@ int tensor_file_read(tensor_file *out, char why[WHY_SIZE], const byte_source *so
             out->format = FORMATS[i]->name;
             return 0;
         }
+        const bool cut_off = out->cut_off;
         tensor_file_clear(out);
+        out->cut_off = cut_off && rc == CKPT_EFORMAT;
         if (rc != CKPT_ENOTFOUND)
             break;
         rc = 0;

@@ -47,6 +47,7 @@ typedef struct tensor_file {
     tensor_view *tensors; /* in the order of the file's own listing */
     size_t value_count;
     ckpt_value *values; /* strings beside the tensors (safetensors __metadata__); owned */
+    bool cut_off;       /* refused because it ends before what its beginning promises */
 } tensor_file;
 
 typedef struct tensor_format {
@@ -61,7 +62,8 @@ extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_TORCH_LEGACY
 
 /* Parses the file by the formats whose probe fits, in turn: a parser that finds another kind of file (two formats are
  * zip archives) says CKPT_ENOTFOUND and the next one is asked. *out is an empty list of format "opaque" where none
- * fits. When a parser refuses, *out is the same empty list and `why` says in one line why ("" otherwise). Errors: only
+ * fits. When a parser refuses, *out is the same empty list and `why` says in one line why ("" otherwise) and
+ * `cut_off` whether its writer seems not to have come to the end. Errors: only
  * CKPT_EIO, CKPT_ENOMEM, CKPT_EINTERRUPTED. */
 int tensor_file_read(tensor_file *out, char why[256], const byte_source *source, ckpt_error *err);
 void tensor_file_clear(tensor_file *file);

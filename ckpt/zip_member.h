@@ -9,8 +9,8 @@
 /* Does the file begin as a zip archive does? */
 bool zip_member_probe(const unsigned char *head, size_t head_size, uint64_t size);
 
-/* The same bytes for the reader of directories; `source` must outlive it. */
-zip_source zip_member_source(const byte_source *source);
+/* Reads the directory; tells `file` when the archive is cut off. */
+int zip_member_directory(zip_dir *out, tensor_file *file, const byte_source *source, ckpt_error *err);
 
 /* Where the bytes of the member begin; they are entry->size. CKPT_EFORMAT when they are encrypted or compressed. */
 int zip_member_locate(uint64_t *offset, const zip_entry *entry, const byte_source *source, ckpt_error *err);

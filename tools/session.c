@@ -105,10 +105,19 @@ static void on_note(void *payload, const char *note)
         session_note(s, "there are more notes like these");
 }
 
+static void on_warning(void *payload, const char *warning)
+{
+    session_warn(payload, "%s", warning);
+}
+
 int session_open(session *s, ckpt_error *err)
 {
-    const ckpt_open_options options = {
-        .size = sizeof(options), .threads = s->threads, .progress = on_progress, .note = on_note, .payload = s};
+    const ckpt_open_options options = {.size = sizeof(options),
+                                       .threads = s->threads,
+                                       .progress = on_progress,
+                                       .note = on_note,
+                                       .payload = s,
+                                       .warning = on_warning};
     return s->store ? 0 : ckpt_store_open(&s->store, s->store_path, &options, err);
 }
 

@@ -100,7 +100,7 @@ _ProgressFn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _u64, _u64)
 _NoteFn = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _text)
 _ContentFn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_Error))
 _OpenOptions = _struct("ckpt_open_options", ("size", _size), ("threads", ctypes.c_uint), ("progress", _ProgressFn),
-                       ("note", _NoteFn), ("payload", ctypes.c_void_p))
+                       ("note", _NoteFn), ("payload", ctypes.c_void_p), ("warning", _NoteFn))
 _SaveOptions = _struct("ckpt_save_options", ("size", _size), ("message", _text), ("step", _i64),
                        ("meta", ctypes.POINTER(_Value)), ("meta_count", _size), ("tag", _text))
 _SaveResult = _struct("ckpt_save_result", ("id", _id), ("sequence", _u64), ("files", _u64), ("tensors", _u64),
