@@ -96,6 +96,14 @@ out:
     return rc;
 }
 
+static lease_state state_of(lease_status status, const lease_record *record)
+{
+    lease_state state = {.status = status, .pid = record->pid};
+
+    memcpy(state.host, record->host, sizeof state.host);
+    return state;
+}
+
 typedef struct probe {
     bool decided;
     lease_watch watch;
@@ -108,8 +116,7 @@ static int probe_step(lease_state *state, probe *p, const char *path, const leas
     bool sure;
 
     TRY(lease_look(&state->status, &sure, &record, path, !options->force_counter, err));
-    state->pid = record.pid;
-    memcpy(state->host, record.host, sizeof state->host);
+    *state = state_of(state->status, &record);
     if (!sure && lease_watch_stale(&p->watch, &record, options->stale_ms)) {
         state->status = LEASE_STALE;
         sure = true;
@@ -128,14 +135,21 @@ int lease_probe(lease_state *states, const char *const *paths, size_t count, con
 
     FAIL_IF_NULL(probes, err);
     for (size_t undecided = count; undecided > 0;) {
+        const lease_state *doubtful = NULL;
         undecided = 0;
         for (size_t i = 0; i < count; i++) {
             if (!probes[i].decided)
                 TRY(probe_step(&states[i], &probes[i], paths[i], &full, err));
-            undecided += !probes[i].decided;
+            if (!probes[i].decided) {
+                undecided++;
+                doubtful = &states[i];
+            }
         }
-        if (undecided)
-            sleep_poll(&full);
+        if (!doubtful)
+            break;
+        if (full.waiting)
+            TRY(full.waiting(full.payload, doubtful, err));
+        sleep_poll(&full);
     }
 out:
     free(probes);
@@ -372,6 +386,10 @@ static int lease_contend(lease *l, const lease_options *options, ckpt_error *err
         if (c->alive && lease_now_ms() - start_ms >= options->wait_ms) {
             rc = busy(err, l->path, &c->holder);
             goto out;
+        }
+        if (options->waiting) {
+            const lease_state holder = state_of(LEASE_HELD, &c->holder);
+            TRY(options->waiting(options->payload, &holder, err));
         }
         sleep_poll(options);
     }

@@ -40,6 +40,7 @@
 #define LEASE_HOST_MAX     64
 
 typedef struct lease lease;
+struct lease_state;
 
 /* Zeros are the defaults. */
 typedef struct lease_options {
@@ -47,6 +48,10 @@ typedef struct lease_options {
     uint32_t interval_ms; /* 0: LEASE_INTERVAL_MS */
     uint32_t stale_ms;    /* 0: LEASE_STALE_MS; the larger of this and of what the file says counts */
     bool force_counter;   /* do not use locks, as on a network file system */
+    /* Called between two looks at what others hold, `holder` being one of those still in doubt. Its non-zero return ends
+     * the waiting and is returned. NULL: nobody asks. */
+    int (*waiting)(void *payload, const struct lease_state *holder, ckpt_error *err);
+    void *payload;
 } lease_options;
 
 /* Takes the lease on `path`, whose folder exists; options may be NULL. Where the counter decides and a file is there,

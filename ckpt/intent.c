@@ -20,6 +20,7 @@
 #define INTENT_COUNT_MAX 4096
 #define INTENT_LINE      SHA256_HEX_SIZE /* 64 digits and a line end */
 #define INTENT_POLL_MS   20
+#define INTENT_NOTE_MS   1000 /* of waiting, until the person is told */
 #define PRUNE_WAIT_MS    2000 /* longer than a tag takes, shorter than another prune */
 
 struct intent {
@@ -46,17 +47,6 @@ static int hash_compare(const void *a, const void *b)
 
 /* ---- The lease `prune` ------------------------------------------------------------------------------------------ */
 
-int prune_lease_take(lease **out, const ckpt_store *store, uint32_t wait_ms, ckpt_error *err)
-{
-    int rc = 0;
-    char path[FILE_PATH_MAX];
-
-    TRY(path_join(path, store->intents_dir, PRUNE_LEASE, err));
-    TRY(lease_acquire(out, path, &(lease_options){.wait_ms = wait_ms}, err));
-out:
-    return rc;
-}
-
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -65,22 +55,70 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Waiting for others, which the caller can end and which ends by itself. */
+typedef struct patience {
+    const ckpt_store *store;
+    int64_t start, end; /* by now_ms */
+    bool told;
+} patience;
+
+static patience patience_new(const ckpt_store *store, int64_t limit_ms)
+{
+    const int64_t now = now_ms();
+
+    return (patience){store, now, now + limit_ms, false};
+}
+
+static int patience_ask(void *payload, const lease_state *holder, ckpt_error *err)
+{
+    int rc = 0;
+    patience *const p = payload;
+    const int64_t now = now_ms();
+    const char *const host = holder->host[0] ? holder->host : "an unknown host";
+
+    if (now >= p->end) {
+        rc = error_set(err, CKPT_EBUSY, "process %llu of %s holds the store for more than %d s",
+                       (unsigned long long)holder->pid, host, INTENT_WAIT_MS / 1000);
+        error_hint(err, "wait until it has ended; only if it is gone, remove %s/" PRUNE_LEASE, p->store->intents_dir);
+        goto out;
+    }
+    if (!p->told && now - p->start >= INTENT_NOTE_MS) {
+        p->told = true;
+        store_note(p->store, "waiting for process %llu of %s, which holds the store", (unsigned long long)holder->pid,
+                   host);
+    }
+    FAIL_IF(p->store->progress && p->store->progress(p->store->payload, 0, 0), err, CKPT_EINTERRUPTED, "interrupted");
+out:
+    return rc;
+}
+
+int prune_lease_take(lease **out, const ckpt_store *store, uint32_t wait_ms, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    patience p = patience_new(store, INTENT_WAIT_MS);
+
+    TRY(path_join(path, store->intents_dir, PRUNE_LEASE, err));
+    TRY(lease_acquire(out, path, &(lease_options){.wait_ms = wait_ms, .waiting = patience_ask, .payload = &p}, err));
+out:
+    return rc;
+}
+
 static int prune_wait(const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
     char path[FILE_PATH_MAX];
     const char *const paths[] = {path};
-    const int64_t end = now_ms() + INTENT_WAIT_MS;
+    patience p = patience_new(store, INTENT_WAIT_MS);
     const struct timespec pause = {.tv_nsec = INTENT_POLL_MS * 1000000};
     lease_state state;
 
     TRY(path_join(path, store->intents_dir, PRUNE_LEASE, err));
     for (;;) {
-        TRY(lease_probe(&state, paths, 1, NULL, err));
+        TRY(lease_probe(&state, paths, 1, &(lease_options){.waiting = patience_ask, .payload = &p}, err));
         if (state.status != LEASE_HELD)
             break;
-        FAIL_IF(now_ms() >= end, err, CKPT_EBUSY, "a prune holds the store for more than %d s (process %llu of %s)",
-                INTENT_WAIT_MS / 1000, (unsigned long long)state.pid, state.host);
+        TRY(patience_ask(&p, &state, err));
         nanosleep(&pause, NULL);
     }
 out:
@@ -323,6 +361,7 @@ static int stems_probe(lease_state *states, const stem_list *list, const ckpt_st
     int rc = 0;
     char(*paths)[FILE_PATH_MAX] = calloc(list->count ? list->count : 1, sizeof *paths);
     const char **pointers = calloc(list->count ? list->count : 1, sizeof *pointers);
+    patience p = patience_new(store, 2 * LEASE_STALE_MS_MAX); /* longer than a look takes */
 
     FAIL_IF_NULL(paths, err);
     FAIL_IF_NULL(pointers, err);
@@ -331,7 +370,7 @@ static int stems_probe(lease_state *states, const stem_list *list, const ckpt_st
         pointers[i] = paths[i];
     }
     if (list->count > 0)
-        TRY(lease_probe(states, pointers, list->count, NULL, err));
+        TRY(lease_probe(states, pointers, list->count, &(lease_options){.waiting = patience_ask, .payload = &p}, err));
 out:
     free(pointers);
     free(paths);

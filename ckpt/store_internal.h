@@ -84,7 +84,9 @@ void tag_rows_free(tag_row *rows, size_t count);
 #define INTENT_WAIT_MS   60000
 
 typedef struct intent intent;
-int intent_open(intent **out, ckpt_store *store, ckpt_error *err); /* CKPT_EBUSY when prune does not end in time */
+/* CKPT_EBUSY when prune does not end in time. All waiting for others calls the store's progress, and tells a note when it
+ * takes long. */
+int intent_open(intent **out, ckpt_store *store, ckpt_error *err);
 /* Names packs that exist and are about to be used. CKPT_ENOTFOUND when one was pruned just before; then none counts as
  * taken, and the writer goes on without. */
 int intent_take(intent *in, const sha256 *packs, size_t count, ckpt_error *err);

@@ -327,6 +327,45 @@ static void a_dead_prune_does_not_keep_writers_waiting(void **state)
     intent_close(in);
 }
 
+/* A holder of whom nobody can tell for ten minutes whether it lives. */
+static void put_doubtful_prune(fixture *f)
+{
+    char path[FILE_PATH_MAX];
+    MUST(path_join(path, f->store->intents_dir, "prune.lease", ERR));
+    write_text(path, "ckpt lease 1\ncounter 00000000000000a7\nkind counter\ntoken 00000000000000000000000000000000\n"
+                     "stale_ms 600000\npid 4711\nhost elsewhere\n");
+}
+
+static int stop_when_told(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    const fixture *const f = payload;
+    (void)done_bytes;
+    (void)total_bytes;
+    return f->note[0] != 0;
+}
+
+static void who_waits_for_a_prune_is_told_and_can_be_stopped(void **state)
+{
+    fixture *const f = *state;
+    intent *in;
+    put_doubtful_prune(f);
+    f->store->progress = stop_when_told;
+    assert_int_equal(intent_open(&in, f->store, NULL), CKPT_EINTERRUPTED);
+    assert_null(in);
+    assert_string_equal(f->note, "waiting for process 4711 of elsewhere, which holds the store");
+    assert_int_equal(count_files(f->store->intents_dir), 1);
+}
+
+static void who_waits_for_the_lease_of_prune_can_be_stopped(void **state)
+{
+    fixture *const f = *state;
+    struct lease *exclusive = NULL;
+    put_doubtful_prune(f);
+    f->store->progress = stop_when_told;
+    assert_int_equal(prune_lease_take(&exclusive, f->store, 0, NULL), CKPT_EINTERRUPTED);
+    assert_null(exclusive);
+}
+
 static void a_second_prune_is_told_that_the_store_is_busy(void **state)
 {
     fixture *const f = *state;
@@ -398,6 +437,8 @@ int main(void)
         STORE_TEST(a_snapshot_that_is_named_is_kept_and_not_looked_for),
         STORE_TEST(a_writer_waits_until_prune_is_done),
         STORE_TEST(a_dead_prune_does_not_keep_writers_waiting),
+        STORE_TEST(who_waits_for_a_prune_is_told_and_can_be_stopped),
+        STORE_TEST(who_waits_for_the_lease_of_prune_can_be_stopped),
         STORE_TEST(a_second_prune_is_told_that_the_store_is_busy),
         STORE_TEST(temporary_files_of_dead_processes_are_swept),
     };
