@@ -123,6 +123,10 @@ static int json_group(json_t *row, const diff_group *g, ckpt_error *err)
     TRY(json_out_set(row, "mean_abs", json_out_real(g->mean_abs), err));
     TRY(json_out_set(row, "relative_l2_max", json_out_real(g->relative_l2_max), err));
     TRY(json_out_set(row, "cosine_min", json_out_real(g->cosine_min), err));
+    TRY(json_out_set(row, "nan_a", json_out_count(g->nan_a), err));
+    TRY(json_out_set(row, "nan_b", json_out_count(g->nan_b), err));
+    TRY(json_out_set(row, "inf_a", json_out_count(g->inf_a), err));
+    TRY(json_out_set(row, "inf_b", json_out_count(g->inf_b), err));
 out:
     return rc;
 }
@@ -225,7 +229,9 @@ const command CMD_DIFF = {
         "A and B are checkpoints or files on disk, also of different formats; tensors are paired by name. Without B "
         "it is `latest`; without both, `latest~1` and `latest` are compared.\n\n"
         "CHANGED is the share of elements whose bits differ, MAX and MEAN are of the absolute change, REL L2 is |B - "
-        "A| / |A|. NAN and INF count what is not finite, as before>after where the counts differ.\n\n"
+        "A| / |A|. NAN and INF count what is not finite, as before>after where the counts differ; "
+        "tensors that have more of them than before come first in every order. A number over no finite element is "
+        "-.\n\n"
         "With --depth a row is a group of tensors: CHANGED and MEAN are over all its elements, MAX and MAX REL "
         "(relative "
         "L2) are the largest of its tensors, MIN COS is the smallest cosine. Tensors that are added, removed or "

@@ -51,21 +51,44 @@ static double tensor_change(const ckpt_diff_tensor *t)
     return t->change == CKPT_SAME ? -1 : t->change == CKPT_CHANGED ? t->relative_l2 : (double)INFINITY;
 }
 
-static int tensors_by_name(const void *a, const void *b)
+static int names_compare(const void *a, const void *b)
 {
     return strverscmp(((const ckpt_diff_tensor *)a)->name, ((const ckpt_diff_tensor *)b)->name);
 }
 
+/* Where a training breaks, in every order: tensors with more NaN or infinities than before stand first. */
+static bool broke(uint64_t nan_a, uint64_t inf_a, uint64_t nan_b, uint64_t inf_b)
+{
+    return nan_b > nan_a || inf_b > inf_a;
+}
+
+static int broken_tensors_first(const void *a, const void *b)
+{
+    const ckpt_diff_tensor *const x = a, *const y = b;
+    return broke(y->nan_a, y->inf_a, y->nan_b, y->inf_b) - broke(x->nan_a, x->inf_a, x->nan_b, x->inf_b);
+}
+
+static int tensors_by_name(const void *a, const void *b)
+{
+    const int order = broken_tensors_first(a, b);
+    return order ? order : names_compare(a, b);
+}
+
 static int tensors_by_change(const void *a, const void *b)
 {
-    int order = descending(tensor_change(a), tensor_change(b));
-    return order ? order : tensors_by_name(a, b);
+    int order = broken_tensors_first(a, b);
+    if (!order)
+        order = descending(tensor_change(a), tensor_change(b));
+    return order ? order : names_compare(a, b);
 }
 
 static int tensors_by_size(const void *a, const void *b)
 {
-    uint64_t bytes_a = diff_tensor_bytes(a), bytes_b = diff_tensor_bytes(b);
-    return bytes_a != bytes_b ? (bytes_a < bytes_b) - (bytes_a > bytes_b) : tensors_by_name(a, b);
+    const uint64_t bytes_a = diff_tensor_bytes(a), bytes_b = diff_tensor_bytes(b);
+    int order = broken_tensors_first(a, b);
+    if (!order)
+        order = (bytes_a < bytes_b) - (bytes_a > bytes_b);
+    return order ? order : names_compare(a, b);
 }
 
 static uint64_t file_size(const ckpt_diff_file *file)
@@ -91,21 +114,33 @@ static int files_by_size(const void *a, const void *b)
     return size_a != size_b ? (size_a < size_b) - (size_a > size_b) : files_by_name(a, b);
 }
 
+static int broken_groups_first(const void *a, const void *b)
+{
+    const diff_group *const x = a, *const y = b;
+    return broke(y->nan_a, y->inf_a, y->nan_b, y->inf_b) - broke(x->nan_a, x->inf_a, x->nan_b, x->inf_b);
+}
+
 static int groups_by_name(const void *a, const void *b)
 {
-    return strverscmp(((const diff_group *)a)->name, ((const diff_group *)b)->name);
+    const int order = broken_groups_first(a, b);
+    return order ? order : strverscmp(((const diff_group *)a)->name, ((const diff_group *)b)->name);
 }
 
 static int groups_by_change(const void *a, const void *b)
 {
-    int order = descending(((const diff_group *)a)->relative_l2_max, ((const diff_group *)b)->relative_l2_max);
+    int order = broken_groups_first(a, b);
+    if (!order)
+        order = descending(((const diff_group *)a)->relative_l2_max, ((const diff_group *)b)->relative_l2_max);
     return order ? order : groups_by_name(a, b);
 }
 
 static int groups_by_size(const void *a, const void *b)
 {
-    uint64_t bytes_a = ((const diff_group *)a)->bytes, bytes_b = ((const diff_group *)b)->bytes;
-    return bytes_a != bytes_b ? (bytes_a < bytes_b) - (bytes_a > bytes_b) : groups_by_name(a, b);
+    const uint64_t bytes_a = ((const diff_group *)a)->bytes, bytes_b = ((const diff_group *)b)->bytes;
+    int order = broken_groups_first(a, b);
+    if (!order)
+        order = (bytes_a < bytes_b) - (bytes_a > bytes_b);
+    return order ? order : groups_by_name(a, b);
 }
 
 typedef int (*compare)(const void *a, const void *b);
@@ -141,6 +176,8 @@ static void group_add(diff_group *g, const ckpt_diff_tensor *t)
     g->tensors++;
     g->tensors_by_change[t->change]++;
     g->bytes += diff_tensor_bytes(t);
+    g->nan_a += t->nan_a;
+    g->inf_a += t->inf_a;
     g->nan_b += t->nan_b;
     g->inf_b += t->inf_b;
     if (t->change != CKPT_SAME && t->change != CKPT_CHANGED)
@@ -211,6 +248,12 @@ static const char *real_text(char out[UNITS_TEXT_SIZE], double value)
     return out;
 }
 
+/* The numbers of a comparison are over elements finite on both sides; are there any? */
+static bool any_finite(uint64_t elements, uint64_t special_a, uint64_t special_b)
+{
+    return elements == 0 || (special_a < elements && special_b < elements);
+}
+
 static const char *cosine_text(char out[UNITS_TEXT_SIZE], double value)
 {
     if (isnan(value))
@@ -263,14 +306,15 @@ static int add_numbers(table *t, const ckpt_diff_tensor *row, bool specials, ckp
 {
     int rc = 0;
     const bool both = row->change == CKPT_SAME || row->change == CKPT_CHANGED;
+    const bool finite = any_finite(row->elements, row->nan_a + row->inf_a, row->nan_b + row->inf_b);
     char text[2 * UNITS_TEXT_SIZE];
 
     if (both)
         print_percent(text, row->changed, row->elements);
     TRY(table_add(t, both ? text : diff_change_name(row->change), change_color(row->change), err));
-    TRY(table_add(t, both ? real_text(text, row->max_abs) : "", TABLE_PLAIN, err));
-    TRY(table_add(t, both ? real_text(text, row->mean_abs) : "", TABLE_PLAIN, err));
-    TRY(table_add(t, both ? real_text(text, row->relative_l2) : "", TABLE_PLAIN, err));
+    TRY(table_add(t, both ? real_text(text, finite ? row->max_abs : (double)NAN) : "", TABLE_PLAIN, err));
+    TRY(table_add(t, both ? real_text(text, finite ? row->mean_abs : (double)NAN) : "", TABLE_PLAIN, err));
+    TRY(table_add(t, both ? real_text(text, finite ? row->relative_l2 : (double)NAN) : "", TABLE_PLAIN, err));
     TRY(table_add(t, both ? cosine_text(text, row->cosine) : "", TABLE_PLAIN, err));
     if (specials) {
         TRY(table_add(t, both ? count_pair(text, row->nan_a, row->nan_b) : "", TABLE_PLAIN, err));
@@ -340,31 +384,52 @@ static void group_changes(char *out, size_t size, const diff_group *g)
         snprintf(out, size, "same");
 }
 
+static int add_group(table *t, const diff_group *g, bool specials, ckpt_error *err)
+{
+    int rc = 0;
+    const bool finite = any_finite(g->elements, g->nan_a + g->inf_a, g->nan_b + g->inf_b);
+    char text[2 * UNITS_TEXT_SIZE], changes[4 * UNITS_TEXT_SIZE];
+
+    format_count(text, g->tensors);
+    TRY(table_add(t, text, TABLE_PLAIN, err));
+    TRY(table_add(t, print_percent(text, g->changed, g->elements), TABLE_PLAIN, err));
+    TRY(table_add(t, real_text(text, finite ? g->max_abs : (double)NAN), TABLE_PLAIN, err));
+    TRY(table_add(t, real_text(text, finite ? g->mean_abs : (double)NAN), TABLE_PLAIN, err));
+    TRY(table_add(t, real_text(text, finite ? g->relative_l2_max : (double)NAN), TABLE_PLAIN, err));
+    TRY(table_add(t, cosine_text(text, g->cosine_min), TABLE_PLAIN, err));
+    if (specials) {
+        TRY(table_add(t, count_pair(text, g->nan_a, g->nan_b), TABLE_PLAIN, err));
+        TRY(table_add(t, count_pair(text, g->inf_a, g->inf_b), TABLE_PLAIN, err));
+    }
+    group_changes(changes, sizeof(changes), g);
+    TRY(table_add(t, changes, TABLE_PLAIN, err));
+    TRY(table_add(t, g->name, TABLE_PLAIN, err));
+out:
+    return rc;
+}
+
 int diff_write_groups(FILE *out, const diff_group *groups, size_t count, size_t width, bool color, ckpt_error *err)
 {
-    static const table_column COLUMNS[] = {{"TENSORS", TABLE_RIGHT}, {"CHANGED", TABLE_RIGHT}, {"MAX", TABLE_RIGHT},
-                                           {"MEAN", TABLE_RIGHT},    {"MAX REL", TABLE_RIGHT}, {"MIN COS", TABLE_RIGHT},
-                                           {"CHANGES", TABLE_LEFT},  {"GROUP", TABLE_NAME}};
     int rc = 0;
     table *t = NULL;
+    table_column columns[10] = {{"TENSORS", TABLE_RIGHT}, {"CHANGED", TABLE_RIGHT}, {"MAX", TABLE_RIGHT},
+                                {"MEAN", TABLE_RIGHT},    {"MAX REL", TABLE_RIGHT}, {"MIN COS", TABLE_RIGHT}};
+    size_t used = 6;
+    bool specials = false;
 
     if (!count)
         goto out;
-    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
-    for (size_t i = 0; i < count; i++) {
-        const diff_group *g = &groups[i];
-        char text[UNITS_TEXT_SIZE], changes[4 * UNITS_TEXT_SIZE];
-        format_count(text, g->tensors);
-        TRY(table_add(t, text, TABLE_PLAIN, err));
-        TRY(table_add(t, print_percent(text, g->changed, g->elements), TABLE_PLAIN, err));
-        TRY(table_add(t, real_text(text, g->max_abs), TABLE_PLAIN, err));
-        TRY(table_add(t, real_text(text, g->mean_abs), TABLE_PLAIN, err));
-        TRY(table_add(t, real_text(text, g->relative_l2_max), TABLE_PLAIN, err));
-        TRY(table_add(t, cosine_text(text, g->cosine_min), TABLE_PLAIN, err));
-        group_changes(changes, sizeof(changes), g);
-        TRY(table_add(t, changes, TABLE_PLAIN, err));
-        TRY(table_add(t, g->name, TABLE_PLAIN, err));
+    for (size_t i = 0; i < count; i++)
+        specials |= groups[i].nan_a || groups[i].inf_a || groups[i].nan_b || groups[i].inf_b;
+    if (specials) {
+        columns[used++] = (table_column){"NAN", TABLE_RIGHT};
+        columns[used++] = (table_column){"INF", TABLE_RIGHT};
     }
+    columns[used++] = (table_column){"CHANGES", TABLE_LEFT};
+    columns[used++] = (table_column){"GROUP", TABLE_NAME};
+    TRY(table_new(&t, columns, used, err));
+    for (size_t i = 0; i < count; i++)
+        TRY(add_group(t, &groups[i], specials, err));
     TRY(table_write(out, t, width, color, err));
 out:
     table_free(t);

@@ -7,7 +7,8 @@
 
 typedef enum diff_order { DIFF_BY_NAME, DIFF_BY_CHANGE, DIFF_BY_SIZE } diff_order;
 
-/* Sorts tensors and files in place. By change: what is only on one side or has another shape first, then the largest
+/* Sorts tensors and files in place. In every order tensors with more NaN or infinities than before come first. By
+ * change: what is only on one side or has another shape first, then the largest
  * relative L2. By size: the largest first. */
 void diff_sort(ckpt_diff *diff, diff_order order);
 
@@ -18,11 +19,11 @@ typedef struct diff_group {
     size_t tensors, tensors_by_change[CKPT_RESHAPED + 1];
     uint64_t elements, changed; /* sums, over tensors that both sides have in one shape */
     uint64_t bytes;
-    double max_abs;         /* largest */
-    double mean_abs;        /* mean of the tensors' means, weighted by elements */
-    double relative_l2_max; /* largest */
-    double cosine_min;      /* smallest; NaN when no tensor has one */
-    uint64_t nan_b, inf_b;  /* sums */
+    double max_abs;                      /* largest */
+    double mean_abs;                     /* mean of the tensors' means, weighted by elements */
+    double relative_l2_max;              /* largest */
+    double cosine_min;                   /* smallest; NaN when no tensor has one */
+    uint64_t nan_a, inf_a, nan_b, inf_b; /* sums */
 } diff_group;
 
 /* For diff_groups_free(). `depth` is the number of components, from 1. */
