@@ -48,8 +48,8 @@ typedef struct lease_options {
     uint32_t interval_ms; /* 0: LEASE_INTERVAL_MS */
     uint32_t stale_ms;    /* 0: LEASE_STALE_MS; the larger of this and of what the file says counts */
     bool force_counter;   /* do not use locks, as on a network file system */
-    /* Called between two looks at what others hold, `holder` being one of those still in doubt. Its non-zero return ends
-     * the waiting and is returned. NULL: nobody asks. */
+    /* Called between two looks at what others hold, `holder` being one of those still in doubt. Its non-zero return
+     * ends the waiting and is returned. NULL: nobody asks. */
     int (*waiting)(void *payload, const struct lease_state *holder, ckpt_error *err);
     void *payload;
 } lease_options;

@@ -261,8 +261,9 @@ out:
     return rc;
 }
 
-/* Names, sizes and tables do not show a bit that turned over in the data. So before any checkpoint goes, the newest that
- * stays is decoded against the SHA-256 of its files; when that fails it counts as damaged, and the next one has to do. */
+/* Names, sizes and tables do not show a bit that turned over in the data. So before any checkpoint goes, the newest
+ * that stays is decoded against the SHA-256 of its files; when that fails it counts as damaged, and the next one has to
+ * do. */
 static int newest_prove(pruner *p, ckpt_error *err)
 {
     int rc = 0;

@@ -137,8 +137,8 @@ out:
     return rc;
 }
 
-/* What a parser refused is saved all the same. A half-written file is no matter of taste, though: it would be the newest
- * checkpoint. */
+/* What a parser refused is saved all the same. A half-written file is no matter of taste, though: it would be the
+ * newest checkpoint. */
 static void tell_refusal(const saver *s, const char *path, const char *why)
 {
     const size_t prefix = strlen(s->source->path);

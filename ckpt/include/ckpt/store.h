@@ -334,11 +334,11 @@ typedef struct ckpt_prune_options {
 
 /* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint:
  * before any goes, also in a dry run, all files of the newest that stays are decoded and compared with their SHA-256.
- * When that shows damage it is kept as damaged and the next one is decoded, until one is good. Of all others only names,
- * sizes and tables are looked at.
+ * When that shows damage it is kept as damaged and the next one is decoded, until one is good. Of all others only
+ * names, sizes and tables are looked at.
  *
- * A rule `best N` that finds values, but none of its key, is noted, as is a damaged checkpoint because of which packs stay.
- * CKPT_EBUSY when another prune runs. */
+ * A rule `best N` that finds values, but none of its key, is noted, as is a damaged checkpoint because of which packs
+ * stay. CKPT_EBUSY when another prune runs. */
 CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options,
                         ckpt_error *err);
 CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
