@@ -56,7 +56,7 @@ static char *message_text(const ckpt_info *info)
     return text;
 }
 
-static int add_row(table *t, log_columns c, const ckpt_info *info, ckpt_error *err)
+static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, ckpt_error *err)
 {
     int rc = 0;
     char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
@@ -68,7 +68,7 @@ static int add_row(table *t, log_columns c, const ckpt_info *info, ckpt_error *e
     TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
     if (c.meta)
-        TRY(add_text(t, print_meta(info), TABLE_PLAIN, err));
+        TRY(add_text(t, print_meta(info, brief), TABLE_PLAIN, err));
     if (c.message)
         TRY(add_text(t, message_text(info), TABLE_PLAIN, err));
 out:
@@ -82,6 +82,7 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     table_column columns[7];
     size_t used = 0;
     const log_columns c = columns_find(list, count);
+    const size_t width = terminal_columns(stdout);
 
     columns[used++] = (table_column){"ID", TABLE_LEFT};
     if (c.step)
@@ -95,8 +96,8 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
         columns[used++] = (table_column){"MESSAGE", TABLE_LEFT};
     TRY(table_new(&t, columns, used, err));
     for (size_t i = 0; i < count; i++)
-        TRY(add_row(t, c, ckpt_list_get(list, i), err));
-    TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
+        TRY(add_row(t, c, ckpt_list_get(list, i), width > 0, err));
+    TRY(table_write(stdout, t, width, s->color, err));
 out:
     table_free(t);
     return rc;
@@ -147,7 +148,8 @@ const command CMD_LOG = {
     .args = "",
     .summary = "List checkpoints, newest first",
     .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
-             "`save --meta` gave. Tags stand in brackets before the message. With --json each checkpoint is one line.",
+             "`save --meta` gave, on a terminal with 6 digits of a number. Tags stand in brackets before the message. "
+             "With --json each checkpoint is one line.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
     .options = OPTIONS,

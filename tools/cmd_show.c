@@ -5,15 +5,18 @@
 #include "fail.h"
 #include "table.h"
 #include "terminal.h"
+#include "utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SHA256_SHOWN 16 /* digits; --json has all */
+#define VALUE_SHOWN  60 /* bytes; --values and --json have all */
 
 static const option OPTIONS[] = {
     {"tensors", 't', OPT_FLAG, NULL, "also list the tensors"},
+    {"values", 0, OPT_FLAG, NULL, "show the values beside the tensors whole"},
     {0},
 };
 
@@ -36,7 +39,7 @@ static int print_info(const ckpt_info *info, ckpt_error *err)
 {
     int rc = 0;
     char text[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE];
-    char *tags = print_tags(info), *meta = print_meta(info);
+    char *tags = print_tags(info), *meta = print_meta(info, false);
 
     FAIL_IF_NULL(tags, err);
     FAIL_IF_NULL(meta, err);
@@ -109,12 +112,26 @@ out:
     return rc;
 }
 
+/* The state of an optimizer saved from Python is one value of many pages. */
+static int add_value(table *t, const char *value, bool whole, ckpt_error *err)
+{
+    const size_t size = strlen(value);
+    char shown[VALUE_SHOWN + UNITS_TEXT_SIZE + sizeof("… ()")], bytes[UNITS_TEXT_SIZE];
+
+    if (whole || size <= VALUE_SHOWN)
+        return table_add(t, value, TABLE_PLAIN, err);
+    snprintf(shown, sizeof(shown), "%.*s… (%s)", (int)utf8_cut(value, size, VALUE_SHOWN), value,
+             print_size(bytes, size));
+    return table_add(t, shown, TABLE_PLAIN, err);
+}
+
 /* Strings beside the tensors, of all files. */
 static int print_values(const session *s, const ckpt_content *content, ckpt_error *err)
 {
     static const table_column COLUMNS[] = {{"KEY", TABLE_LEFT}, {"VALUE", TABLE_LEFT}};
     int rc = 0;
     bool any = false;
+    const bool whole = arguments_flag(&s->args, "values");
     table *t = NULL;
 
     TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
@@ -123,7 +140,7 @@ static int print_values(const session *s, const ckpt_content *content, ckpt_erro
             ckpt_value value;
             TRY(ckpt_content_value(&value, content, file, i));
             TRY(table_add(t, value.key, TABLE_PLAIN, err));
-            TRY(table_add(t, value.value, TABLE_PLAIN, err));
+            TRY(add_value(t, value.value, whole, err));
             any = true;
         }
     if (any) {

@@ -3,6 +3,7 @@
 #include "fail.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,22 @@ const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step)
     return out;
 }
 
-char *print_meta(const ckpt_info *info)
+#define NUMBER_SIZE 32
+
+/* A long decimal number as one of 6 significant digits; whatever else as it is. Whole numbers lose nothing: they are
+ * counts. */
+static const char *number_text(char out[NUMBER_SIZE], const char *text)
+{
+    char *end;
+    const double value = strtod(text, &end);
+
+    if (*end || end == text || !strchr(text, '.') || !isfinite(value))
+        return text;
+    snprintf(out, NUMBER_SIZE, "%.6g", value);
+    return strlen(out) < strlen(text) ? out : text;
+}
+
+char *print_meta(const ckpt_info *info, bool brief)
 {
     size_t size = 1, used = 0;
     for (size_t i = 0; i < info->meta_count; i++)
@@ -88,9 +104,12 @@ char *print_meta(const ckpt_info *info)
     if (!text)
         return NULL;
     text[0] = 0;
-    for (size_t i = 0; i < info->meta_count; i++)
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s=%s", i ? " " : "", info->meta[i].key, info->meta[i].value);
+    for (size_t i = 0; i < info->meta_count; i++) {
+        char number[NUMBER_SIZE];
+        const ckpt_value *const m = &info->meta[i];
+        used += (size_t)snprintf(text + used, size - used, "%s%s=%s", i ? " " : "", m->key,
+                                 brief ? number_text(number, m->value) : m->value);
+    }
     return text;
 }
 
