@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -181,6 +182,13 @@ int error_recode(ckpt_error *err, int code)
     if (err)
         err->code = code;
     return code;
+}
+
+int error_as_damage(int code, ckpt_error *err)
+{
+    const bool refused = code == CKPT_EIO && err && err->sys_errno == EIO;
+
+    return code == CKPT_EUSAGE || refused ? error_recode(err, CKPT_EDATA) : code;
 }
 
 int error_clear(ckpt_error *err)

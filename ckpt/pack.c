@@ -145,8 +145,8 @@ int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error 
     p->fd = -1;
     p->name = *name;
     TRY(pack_path(path, packs_dir, name, err));
-    TRY(file_open(&p->fd, &p->size, path, err));
-    rc = index_read(p, path, err);
+    TRY(error_as_damage(file_open(&p->fd, &p->size, path, err), err));
+    rc = error_as_damage(index_read(p, path, err), err);
     if (rc) {
         error_prefix(err, "%s", path_base(path));
         error_where(err, path);
@@ -194,7 +194,7 @@ int pack_read_chunk(size_t *coded_size, void *dst, const pack *p, const pack_fra
     for (uint32_t c = 0; c < i; c++)
         offset += chunks[c].coded_size;
     TRY(pack_hold(&fd, p, err));
-    rc = file_read_at(dst, fd, offset, chunks[i].coded_size, "pack", err);
+    rc = error_as_damage(file_read_at(dst, fd, offset, chunks[i].coded_size, "pack", err), err);
     pack_let_go(p);
     TRY(rc);
     *coded_size = chunks[i].coded_size;

@@ -294,6 +294,29 @@ out:
     return rc;
 }
 
+/* Fractions have no one spelling, so that content with one has no id. The text bounds how deep this goes. */
+static bool has_fraction(json_t *value)
+{
+    size_t i;
+    const char *key;
+    json_t *member;
+
+    if (json_is_object(value)) {
+        json_object_foreach(value, key, member)
+        {
+            if (has_fraction(member))
+                return true;
+        }
+    } else if (json_is_array(value)) {
+        json_array_foreach(value, i, member)
+        {
+            if (has_fraction(member))
+                return true;
+        }
+    }
+    return json_is_real(value);
+}
+
 static int content_read(snapshot *s, const json_t *content, ckpt_error *err)
 {
     int rc = 0;
@@ -309,12 +332,7 @@ static int content_read(snapshot *s, const json_t *content, ckpt_error *err)
     TRY(get_meta(s, content, err));
     TRY(content_id(&s->id, content, err));
 out:
-    if (rc == CKPT_EUSAGE) { /* what a caller may not ask for, a file may not hold */
-        rc = CKPT_EDATA;
-        if (err)
-            err->code = rc;
-    }
-    return rc;
+    return error_as_damage(rc, err); /* what a caller may not ask for, a file may not hold */
 }
 
 int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
@@ -341,6 +359,7 @@ int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err)
             version, SNAPSHOT_VERSION);
     TRY(get_object(&content, root, "content", err));
     TRY(get_object(&data, root, "data", err));
+    FAIL_IF(has_fraction(content), err, CKPT_EDATA, "\"content\" holds a number with a fraction or an exponent");
     TRY(content_read(s, content, err));
     TRY(get_hash(&s->pack, data, "pack", err));
     TRY(get_count(&s->stored_bytes, data, "stored_bytes", INT64_MAX, err));
@@ -436,7 +455,7 @@ int snapshot_read(snapshot *s, const char *snapshots_dir, const snapshot_name *n
 
     *s = (snapshot){0};
     TRY(snapshot_path(path, snapshots_dir, name, err));
-    TRY(file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err));
+    TRY(error_as_damage(file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err), err));
     rc = snapshot_decode(s, text, size, err);
     if (rc)
         error_prefix(err, "snapshot %08" PRIu64, name->sequence);
@@ -447,5 +466,37 @@ out:
     free(text);
     if (rc)
         snapshot_clear(s);
+    return rc;
+}
+
+/* Is there a snapshot of this sequence number? Names stand newest first. */
+static bool sequence_is_taken(uint64_t sequence, const snapshot_name *names, size_t count)
+{
+    for (size_t i = 0; i < count && names[i].sequence >= sequence; i++)
+        if (names[i].sequence == sequence)
+            return true;
+    return false;
+}
+
+int snapshot_next_sequence(uint64_t *out, const snapshot_name *names, size_t count, const char *snapshots_dir,
+                           ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_error why;
+
+    *out = 1;
+    for (size_t i = 0; i < count; i++) {
+        snapshot s = {0};
+        const bool readable = snapshot_read(&s, snapshots_dir, &names[i], &why) == 0;
+        snapshot_clear(&s);
+        if (readable) {
+            *out = names[i].sequence + 1;
+            break;
+        }
+        TRY(error_pass_own(err, &why));
+    }
+    while (sequence_is_taken(*out, names, count))
+        ++*out;
+out:
     return rc;
 }

@@ -44,5 +44,9 @@ int snapshot_names(snapshot_name **out, size_t *count, const char *snapshots_dir
 int snapshot_path(char out[FILE_PATH_MAX], const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);
 /* Reads one; CKPT_EDATA also when the file's name does not agree with its content. */
 int snapshot_read(snapshot *s, const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);
+/* The sequence number for a new one, given all names: that of the newest readable one, and then up to the first that no
+ * file has. A damaged one says nothing, as its name may be what is damaged. */
+int snapshot_next_sequence(uint64_t *out, const snapshot_name *names, size_t count, const char *snapshots_dir,
+                           ckpt_error *err);
 
 #endif

@@ -104,7 +104,7 @@ static int config_read(ini **out, const ckpt_store *store, ckpt_error *err)
     char *text = NULL;
     size_t size;
 
-    TRY(file_read_all(&text, &size, store->config_path, INI_SIZE_MAX, err));
+    TRY(error_as_damage(file_read_all(&text, &size, store->config_path, INI_SIZE_MAX, err), err));
     TRY(ini_parse(out, text, size, store->config_path, err));
 out:
     free(text);
@@ -156,14 +156,13 @@ static const char *feature_unknown(int *size, const char *list)
 static int version_check(const ini *config, const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
-    char *end;
     const char *const text = ini_get(config, "store", NULL, "version");
     unsigned long version;
 
     FAIL_IF(!text, err, CKPT_EDATA, "%s is not a store: its %s has no [store] version", store->path, CONFIG_NAME);
     errno = 0;
-    version = strtoul(text, &end, 10);
-    FAIL_IF(errno || end == text || *end || *text == '-' || version == 0, err, CKPT_EDATA,
+    version = strtoul(text, NULL, 10);
+    FAIL_IF(errno || *text == '0' || !*text || text[strspn(text, "0123456789")], err, CKPT_EDATA,
             "%s: `version = %s` is not a version", store->config_path, text);
     if (version > STORE_VERSION) {
         error_set(err, CKPT_EVERSION, "the store has format %lu, this program knows %d", version, STORE_VERSION);

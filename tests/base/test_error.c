@@ -172,6 +172,41 @@ static void where_stays_one_line_whatever_it_quotes(void **state)
     assert_null(strchr(err.where, '\n'));
 }
 
+static void want_of_our_own_means_is_told_from_damage(void **state)
+{
+    (void)state;
+    static const int OWN[] = {ENOMEM, EMFILE, ENFILE, EACCES, EPERM, EINTR}, OTHERS[] = {ENOENT, EIO, ELOOP};
+    ckpt_error why = {0}, err = {0};
+    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
+        const int code = error_errno(&why, OWN[i], "open x");
+        assert_int_equal(error_pass_own(&err, &why), code);
+        assert_string_equal(err.message, why.message);
+        assert_int_equal(error_pass_own(NULL, &why), code);
+    }
+    err = (ckpt_error){0};
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
+        error_errno(&why, OTHERS[i], "open x");
+        assert_int_equal(error_pass_own(&err, &why), 0);
+    }
+    error_set(&why, CKPT_EDATA, "x");
+    assert_int_equal(error_pass_own(&err, &why), 0);
+    assert_int_equal(err.code, 0);
+}
+
+static void what_a_device_refuses_and_what_is_no_file_is_damage(void **state)
+{
+    (void)state;
+    ckpt_error err = {0};
+    assert_int_equal(error_as_damage(error_errno(&err, EIO, "read x"), &err), CKPT_EDATA);
+    assert_int_equal(err.code, CKPT_EDATA);
+    assert_int_equal(error_as_damage(error_set(&err, CKPT_EUSAGE, "x is a folder"), &err), CKPT_EDATA);
+    assert_int_equal(err.code, CKPT_EDATA);
+    assert_int_equal(error_as_damage(error_errno(&err, EACCES, "open x"), &err), CKPT_EIO);
+    assert_int_equal(error_as_damage(error_errno(&err, ENOENT, "open x"), &err), CKPT_ENOTFOUND);
+    assert_int_equal(err.code, CKPT_ENOTFOUND);
+    assert_int_equal(error_as_damage(0, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +223,8 @@ int main(void)
         cmocka_unit_test(hint_of_a_lower_layer_is_kept),
         cmocka_unit_test(where_keeps_the_end_of_a_long_path),
         cmocka_unit_test(where_stays_one_line_whatever_it_quotes),
+        cmocka_unit_test(want_of_our_own_means_is_told_from_damage),
+        cmocka_unit_test(what_a_device_refuses_and_what_is_no_file_is_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,41 @@ static void damaged_newest_falls_back_for_latest_only(void **state)
     assert_non_null(strstr(err.message, damaged));
 }
 
+static void assert_latest(fixture *f, const char *id)
+{
+    ckpt_content *content;
+    fixture_reopen(f);
+    MUST(ckpt_content_open(&content, f->store, "latest", ERR));
+    assert_string_equal(ckpt_content_info(content)->id, id);
+    ckpt_content_close(content);
+}
+
+static void what_is_no_file_in_place_of_the_newest_falls_back(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], path[FILE_PATH_MAX];
+    save_step(good, f, 1, 1);
+    save_step(damaged, f, 2, 2);
+    own_pack_file(path, f, "latest");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_latest(f, good);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0666), 0);
+    assert_latest(f, good);
+}
+
+static void a_folder_named_like_a_snapshot_falls_back(void **state)
+{
+    fixture *const f = *state;
+    char good[CKPT_ID_SIZE], path[FILE_PATH_MAX];
+    snapshot_name stray = {.sequence = 99};
+    save_step(good, f, 1, 1);
+    MUST(snapshot_path(path, f->store->snapshots_dir, &stray, ERR));
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_latest(f, good);
+}
+
 typedef struct content_uses {
     char seen[4][CKPT_ID_SIZE];
     size_t count, damaged; /* so many of the first are said to be damaged */
@@ -319,6 +354,8 @@ int main(void)
         CONTENT_TEST(files_are_described_as_they_were),
         CONTENT_TEST(values_from_memory_come_back),
         CONTENT_TEST(damaged_newest_falls_back_for_latest_only),
+        CONTENT_TEST(what_is_no_file_in_place_of_the_newest_falls_back),
+        CONTENT_TEST(a_folder_named_like_a_snapshot_falls_back),
         CONTENT_TEST(use_goes_on_with_older_ones_while_they_are_damaged),
         CONTENT_TEST(path_of_a_plain_file_is_a_copy),
         CONTENT_TEST(open_content_outlives_its_files),

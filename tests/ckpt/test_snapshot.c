@@ -191,6 +191,8 @@ static void broken_files_are_refused_as_damaged(void **state)
         CONTENT("1", "\"\"", "{}", "100000000", "null", "\"" TREE "\""),
         CONTENT("1", "\"\"", "{}", "1", "-1", "\"" TREE "\""),
         CONTENT("1", "\"\"", "{}", "1", "null", "null"),
+        CONTENT("1,\"new\":1.0", "\"\"", "{}", "1", "null", "\"" TREE "\""),
+        CONTENT("1,\"new\":[{\"in\":1e2}]", "\"\"", "{}", "1", "null", "\"" TREE "\""),
     };
     for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++)
         if (decode_code(BROKEN[i]) != CKPT_EDATA)
@@ -346,6 +348,40 @@ static void names_come_newest_first_and_others_are_passed_over(void **state)
     free(names);
 }
 
+static uint64_t next_sequence(const char *dir)
+{
+    snapshot_name *names = NULL;
+    size_t count;
+    uint64_t next = 0;
+    assert_int_equal(snapshot_names(&names, &count, dir, NULL), 0);
+    assert_int_equal(snapshot_next_sequence(&next, names, count, dir, NULL), 0);
+    free(names);
+    return next;
+}
+
+static void the_next_sequence_follows_the_newest_readable_one(void **state)
+{
+    assert_int_equal(next_sequence(*state), 1);
+    put_file(*state, "99999999-" TREE ".json", "");
+    assert_int_equal(next_sequence(*state), 1);
+    put_file(*state, "00000003-" FULL_ID ".json", FULL_TEXT);
+    assert_int_equal(next_sequence(*state), 4);
+    put_file(*state, "00000004-" TREE ".json", ""); /* its own, or a stranger's: never two of one number */
+    put_file(*state, "00000005-" TREE ".json", "");
+    assert_int_equal(next_sequence(*state), 6);
+}
+
+static void a_folder_in_place_of_a_snapshot_is_damage(void **state)
+{
+    snapshot s;
+    snapshot_name name = {.sequence = 3};
+    char path[FILE_PATH_MAX];
+    assert_int_equal(sha256_parse(&name.id, FULL_ID, NULL), 0);
+    assert_int_equal(snapshot_path(path, *state, &name, NULL), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(snapshot_read(&s, *state, &name, NULL), CKPT_EDATA);
+}
+
 static void a_file_is_read_under_its_own_name_only(void **state)
 {
     snapshot s;
@@ -410,6 +446,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_come_newest_first_and_others_are_passed_over, dir_setup, dir_teardown),
         cmocka_unit_test_setup_teardown(reading_without_memory_fails_or_reads_the_same, dir_setup, dir_teardown),
         cmocka_unit_test_setup_teardown(a_file_is_read_under_its_own_name_only, dir_setup, dir_teardown),
+        cmocka_unit_test_setup_teardown(the_next_sequence_follows_the_newest_readable_one, dir_setup, dir_teardown),
+        cmocka_unit_test_setup_teardown(a_folder_in_place_of_a_snapshot_is_damage, dir_setup, dir_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

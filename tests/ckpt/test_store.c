@@ -212,13 +212,22 @@ static void a_folder_with_another_config_is_not_a_store(void **state)
 static void a_version_that_is_no_number_is_damage(void **state)
 {
     fixture *const f = *state;
-    static const char *const BAD[] = {"version = one", "version = 1x", "version = -1", "version = 0", "version ="};
+    static const char *const BAD[] = {"version = one", "version = 1x", "version = -1", "version = 0",
+                                      "version = +1",  "version = 01", "version ="};
     const char *last = "version = 1";
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         edit_config(f, last, BAD[i]);
         assert_int_equal(open_code(f->root, NULL), CKPT_EDATA);
         last = BAD[i];
     }
+}
+
+static void a_folder_in_place_of_the_config_is_damage(void **state)
+{
+    fixture *const f = *state;
+    assert_int_equal(unlink(f->store->config_path), 0);
+    assert_int_equal(mkdir(f->store->config_path, 0777), 0);
+    assert_int_equal(open_code(f->root, NULL), CKPT_EDATA);
 }
 
 static void folders_that_a_copy_lost_are_made_again_before_writing(void **state)
@@ -345,6 +354,7 @@ int main(void)
         STORE_TEST(an_unknown_compatible_feature_does_no_harm),
         STORE_TEST(a_folder_with_another_config_is_not_a_store),
         STORE_TEST(a_version_that_is_no_number_is_damage),
+        STORE_TEST(a_folder_in_place_of_the_config_is_damage),
         STORE_TEST(folders_that_a_copy_lost_are_made_again_before_writing),
         STORE_TEST(a_store_that_may_not_be_written_is_read),
         STORE_TEST(options_of_other_sizes_are_understood),
