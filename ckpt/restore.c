@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "fail.h"
+#include "restore_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,8 @@ struct restorer {
     ckpt_store *store;
     ckpt_content *content;
     const char *dir;
-    bool overwrite;
+    bool overwrite, in_place;
+    char swept[FILE_PATH_MAX]; /* the folder that was last rid of what killed restores left */
     ckpt_restore_result *result;
     bool *unchanged; /* one for each file: it is there already */
 
@@ -156,6 +158,7 @@ static int look_at_target(bool *differs, bool *unchanged, restorer *r, const con
     struct stat st;
 
     *differs = *unchanged = false;
+    TRY(restore_path_check(r->dir, f->info.path, f->info.kind == CKPT_FOLDER, r->in_place, r->overwrite, err));
     TRY(target_path(path, r, f, err));
     if (lstat(path, &st)) {
         if (errno != ENOENT)
@@ -332,6 +335,10 @@ static int file_restore(restorer *r, size_t file, ckpt_error *err)
     TRY(target_path(path, r, f, err));
     TRY(path_parent(parent, path, err));
     TRY(dir_make_all(parent, err));
+    if (strcmp(parent, r->swept) != 0) {
+        sweep_restored(parent);
+        memcpy(r->swept, parent, strlen(parent) + 1);
+    }
     TRY(file_tmp_open(&tmp, parent, path_base(path), err));
     TRY(file_decode(r, file, &tmp, err));
     TRY(file_extend(&tmp, f->info.size, err));
@@ -473,6 +480,7 @@ static int restore_content(void *payload, ckpt_content **content, ckpt_error *er
                   .content = *content,
                   .dir = work->options.dir ? work->options.dir : ".",
                   .overwrite = work->options.overwrite,
+                  .in_place = !work->options.dir,
                   .result = work->result,
                   .plan.any_order = true};
 

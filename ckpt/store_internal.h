@@ -121,6 +121,8 @@ void info_fill(ckpt_info *out, const snapshot *s);
  * `dry_run` it only counts. *bytes may be NULL. */
 #define SWEEP_AGE_SAVE_S (24 * 60 * 60) /* while writers on other machines may be at work */
 int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err);
+/* Removes what killed restores left in a folder they restored into. */
+void sweep_restored(const char *dir);
 /* Removes the cache, which is derived: for a disk so full that not even a lease fits. */
 int sweep_cache(const ckpt_store *store, ckpt_error *err);
 

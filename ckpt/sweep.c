@@ -69,6 +69,31 @@ int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_
     return rc;
 }
 
+static int restored_visit(void *payload, const char *name, ckpt_error *err)
+{
+    const sweep *const s = payload;
+    const pid_t owner = file_tmp_owner(name);
+    char path[FILE_PATH_MAX];
+    int fd = -1;
+
+    (void)err;
+    if (owner <= 0 || path_join(path, s->dir, name, NULL) || file_open(&fd, NULL, path, NULL))
+        return 0;
+    /* Both must say that it is left over: a restore that waits for its commit has closed its files. */
+    const bool left = file_lock_look(fd) == FILE_LOCK_FREE && kill(owner, 0) && errno == ESRCH;
+    file_close(&fd);
+    if (left)
+        (void)unlink(path);
+    return 0;
+}
+
+void sweep_restored(const char *dir)
+{
+    sweep s = {.dir = dir};
+
+    (void)dir_each(dir, restored_visit, &s, NULL);
+}
+
 static int cache_visit(void *payload, const char *name, ckpt_error *err)
 {
     int rc = 0;

@@ -1,0 +1,41 @@
+#include "restore_path.h"
+
+#include "fail.h"
+
+#include <string.h>
+
+static int refuse_link(const char *path, bool in_place, ckpt_error *err)
+{
+    const int rc =
+        error_set(err, in_place ? CKPT_ECONFIRM : CKPT_EUSAGE, "%s is a link, and files would go behind it", path);
+
+    error_where(err, path);
+    error_hint(err, in_place ? "agree to follow it, or restore into another folder"
+                             : "remove the link, or restore into an empty folder");
+    return rc;
+}
+
+int restore_path_check(const char *dir, const char *path, bool is_folder, bool in_place, bool overwrite,
+                       ckpt_error *err)
+{
+    int rc = 0;
+    char prefix[FILE_PATH_MAX], full[FILE_PATH_MAX];
+    struct stat st;
+
+    if (in_place && overwrite)
+        goto out;
+    for (const char *end = strchr(path, '/'); end || is_folder; end = strchr(end + 1, '/')) {
+        const size_t length = end ? (size_t)(end - path) : strlen(path);
+        memcpy(prefix, path, length);
+        prefix[length] = 0;
+        TRY(path_join(full, dir, prefix, err));
+        if (lstat(full, &st) == 0 && S_ISLNK(st.st_mode)) {
+            rc = refuse_link(full, in_place, err);
+            goto out;
+        }
+        if (!end)
+            break;
+    }
+out:
+    return rc;
+}
