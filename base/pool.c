@@ -67,13 +67,14 @@ out:
 int pool_new(pool **out, unsigned threads, ckpt_error *err)
 {
     int rc = 0;
+    pool *p = NULL;
 
     if (threads == 0)
-        threads = pool_threads_default();
+        TRY(pool_threads_default(&threads, err));
     if (threads > POOL_THREADS_MAX)
         threads = POOL_THREADS_MAX;
 
-    pool *p = calloc(1, sizeof *p);
+    p = calloc(1, sizeof *p);
     FAIL_IF_NULL(p, err);
     p->last = &p->first;
     pthread_mutex_init(&p->mutex, NULL); /* cannot fail with default attributes on Linux, nor can the next two */

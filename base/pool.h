@@ -21,7 +21,9 @@ typedef struct pool_task {
     int state; /* private */
 } pool_task;
 
-unsigned pool_threads_default(void); /* from CKPT_THREADS, affinity and cgroup limits; at least 1 */
+/* From CKPT_THREADS, affinity and cgroup limits; at least 1. CKPT_EUSAGE when CKPT_THREADS is set to something else
+ * than a number from 1 to POOL_THREADS_MAX. */
+int pool_threads_default(unsigned *threads, ckpt_error *err);
 
 int pool_new(pool **out, unsigned threads /* 0: default */, ckpt_error *err);
 unsigned pool_size(const pool *p);

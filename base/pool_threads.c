@@ -3,24 +3,28 @@
 #include "cpu_quota.h"
 #include "pool.h"
 
-#include <errno.h>
+#include "fail.h"
+
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-/* CKPT_THREADS, or 0 when it is not set or not a number above 0. */
-static unsigned threads_wanted(void)
+/* CKPT_THREADS, or 0 when it is not set or empty. */
+static int threads_wanted(unsigned *out, ckpt_error *err)
 {
+    int rc = 0;
     const char *const text = getenv("CKPT_THREADS");
-    char *end;
 
-    if (!text || text[0] < '0' || text[0] > '9')
-        return 0;
-    errno = 0;
-    const unsigned long value = strtoul(text, &end, 10);
-    if (*end)
-        return 0;
-    return errno || value > POOL_THREADS_MAX ? POOL_THREADS_MAX : (unsigned)value;
+    *out = 0;
+    if (!text || !*text)
+        goto out;
+    const unsigned long value = strtoul(text, NULL, 10); /* saturates */
+    FAIL_IF(text[strspn(text, "0123456789")] || value < 1 || value > POOL_THREADS_MAX, err, CKPT_EUSAGE,
+            "CKPT_THREADS=%.32s: not a number from 1 to %d", text, POOL_THREADS_MAX);
+    *out = (unsigned)value;
+out:
+    return rc;
 }
 
 static unsigned cpus_allowed(void)
@@ -32,17 +36,21 @@ static unsigned cpus_allowed(void)
     return online > 0 ? (unsigned)online : 1;
 }
 
-unsigned pool_threads_default(void)
+int pool_threads_default(unsigned *threads, ckpt_error *err)
 {
-    const unsigned wanted = threads_wanted();
-    if (wanted)
-        return wanted;
+    int rc = 0;
 
-    unsigned threads = cpus_allowed();
+    TRY(threads_wanted(threads, err));
+    if (*threads)
+        goto out;
+    *threads = cpus_allowed();
     const unsigned quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
-    if (quota && quota < threads)
-        threads = quota;
-    if (threads > POOL_THREADS_MAX)
-        threads = POOL_THREADS_MAX;
-    return threads ? threads : 1;
+    if (quota && quota < *threads)
+        *threads = quota;
+    if (*threads > POOL_THREADS_MAX)
+        *threads = POOL_THREADS_MAX;
+    if (*threads == 0)
+        *threads = 1;
+out:
+    return rc;
 }

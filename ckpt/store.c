@@ -298,8 +298,9 @@ static int store_find_at(char out[FILE_PATH_MAX], const char *path, ckpt_error *
     TRY(path_join(config, path, CONFIG_NAME, err));
     TRY(path_kind(&kind, config, err));
     if (kind == 0) {
-        snprintf(config, sizeof config, "at %s", path);
-        TRY(store_missing(err, config));
+        rc = error_set(err, CKPT_ENOSTORE, "no store at %s", path);
+        error_hint(err, "`ckpt init %s` makes one there", path);
+        goto out;
     }
     FAIL_IF(strlen(path) >= FILE_PATH_MAX, err, CKPT_EUSAGE, "%s: the path is too long", path);
     memcpy(out, path, strlen(path) + 1);
@@ -424,7 +425,9 @@ int store_pool(pool **out, ckpt_store *store, ckpt_error *err)
     int rc = 0;
 
     if (!store->pool) {
-        const unsigned wanted = store->threads ? store->threads : pool_threads_default();
+        unsigned wanted = store->threads;
+        if (wanted == 0)
+            TRY(pool_threads_default(&wanted, err));
         TRY(pool_new(&store->pool, wanted < STORE_WORKERS_MAX ? wanted : STORE_WORKERS_MAX, err));
     }
     *out = store->pool;

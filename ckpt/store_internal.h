@@ -48,6 +48,7 @@ int store_options(void *own, size_t own_size, const void *given, ckpt_error *err
 /* Value of a key of config.ini ("retention", "keep"); *value is malloc'ed, NULL when it is not set. */
 int store_config_get(char **value, const ckpt_store *store, const char *section, const char *key, ckpt_error *err);
 
+#define NAME_PREFIX_MIN 4 /* digits of an id prefix */
 /* name.c: resolves a name of a checkpoint to a snapshot name by one listing and as few reads as the form needs. */
 int name_resolve(snapshot_name *out, ckpt_store *store, const char *name, ckpt_error *err);
 /* May this be a tag? CKPT_EUSAGE says why not. */
@@ -84,8 +85,8 @@ void tag_rows_free(tag_row *rows, size_t count);
 #define INTENT_WAIT_MS   60000
 
 typedef struct intent intent;
-/* CKPT_EBUSY when prune does not end in time. All waiting for others calls the store's progress, and tells a note when it
- * takes long. */
+/* CKPT_EBUSY when prune does not end in time. All waiting for others calls the store's progress, and tells a note when
+ * it takes long. */
 int intent_open(intent **out, ckpt_store *store, ckpt_error *err);
 /* Names packs that exist and are about to be used. CKPT_ENOTFOUND when one was pruned just before; then none counts as
  * taken, and the writer goes on without. */

@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define TAG_FILE_SIZE SHA256_HEX_SIZE /* 64 digits and a line end */
 #define TAG_COUNT_MAX 100000
+#define TAG_SHOWN     8 /* digits of an id in messages, at least */
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
 
@@ -160,6 +162,31 @@ out:
     return rc;
 }
 
+/* A tag goes before an id, so one that looks like the beginning of another checkpoint's id hides that. */
+static int tag_note_hidden(const ckpt_store *store, const char *tag, const sha256 *tagged, ckpt_error *err)
+{
+    int rc = 0;
+    char hex[SHA256_HEX_SIZE];
+    snapshot_name *names = NULL;
+    size_t count = 0;
+    const size_t length = strlen(tag);
+
+    if (length < NAME_PREFIX_MIN || length >= SHA256_HEX_SIZE || strspn(tag, "0123456789abcdefABCDEF") != length)
+        goto out;
+    TRY(snapshot_names(&names, &count, store->snapshots_dir, err));
+    for (size_t i = 0; i < count; i++) {
+        sha256_hex(hex, &names[i].id);
+        if (strncasecmp(hex, tag, length) != 0 || sha256_compare(&names[i].id, tagged) == 0)
+            continue;
+        store_note(store, "`%s` is the tag from now on, and no longer short for the checkpoint %.*s", tag,
+                   (int)(length < TAG_SHOWN ? TAG_SHOWN : length + 1), hex);
+        break;
+    }
+out:
+    free(names);
+    return rc;
+}
+
 int ckpt_tag_set(ckpt_store *store, const char *tag, const char *name, bool move, ckpt_error *err)
 {
     int rc = 0;
@@ -171,6 +198,7 @@ int ckpt_tag_set(ckpt_store *store, const char *tag, const char *name, bool move
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(name_resolve(&found, store, name, err));
     TRY(tag_write(store, tag, &found.id, move, err));
+    TRY(tag_note_hidden(store, tag, &found.id, err));
 out:
     lease_release(exclusive);
     return rc;

@@ -197,31 +197,43 @@ static void size_is_what_was_asked_up_to_the_limit(void **state)
     assert_int_equal(size_of_new(POOL_THREADS_MAX + 1), POOL_THREADS_MAX);
 }
 
+static unsigned threads_default(void)
+{
+    unsigned threads = 0;
+    assert_int_equal(pool_threads_default(&threads, NULL), 0);
+    return threads;
+}
+
 static void size_comes_from_the_environment_when_nobody_asks(void **state)
 {
     (void)state;
     setenv("CKPT_THREADS", "3", 1);
-    assert_int_equal(pool_threads_default(), 3);
+    assert_int_equal(threads_default(), 3);
     assert_int_equal(size_of_new(0), 3);
     setenv("CKPT_THREADS", "64", 1);
-    assert_int_equal(pool_threads_default(), 64);
-    setenv("CKPT_THREADS", "65", 1);
-    assert_int_equal(pool_threads_default(), 64);
-    setenv("CKPT_THREADS", "99999999999999999999999", 1);
-    assert_int_equal(pool_threads_default(), 64);
+    assert_int_equal(threads_default(), 64);
+    unsetenv("CKPT_THREADS");
+    const unsigned expected = threads_default();
+    assert_true(expected >= 1 && expected <= POOL_THREADS_MAX);
+    setenv("CKPT_THREADS", "", 1);
+    assert_int_equal(threads_default(), expected);
     unsetenv("CKPT_THREADS");
 }
 
-static void nonsense_in_the_environment_counts_as_nothing(void **state)
+static void nonsense_in_the_environment_is_refused(void **state)
 {
     (void)state;
-    static const char *const NONSENSE[] = {"", "0", "-2", " 7", "7x", "0x7", "many"};
-    unsetenv("CKPT_THREADS");
-    const unsigned expected = pool_threads_default();
-    assert_true(expected >= 1 && expected <= POOL_THREADS_MAX);
+    static const char *const NONSENSE[] = {"0", "-2", " 7", "7x", "0x7", "many", "65", "99999999999999999999999"};
     for (size_t i = 0; i < sizeof NONSENSE / sizeof NONSENSE[0]; i++) {
+        unsigned threads;
+        pool *p = NULL;
+        ckpt_error err = {0};
         setenv("CKPT_THREADS", NONSENSE[i], 1);
-        assert_int_equal(pool_threads_default(), expected);
+        assert_int_equal(pool_threads_default(&threads, &err), CKPT_EUSAGE);
+        assert_non_null(strstr(err.message, NONSENSE[i]));
+        assert_int_equal(pool_new(&p, 0, NULL), CKPT_EUSAGE);
+        assert_null(p);
+        assert_int_equal(size_of_new(2), 2);
     }
     unsetenv("CKPT_THREADS");
 }
@@ -245,7 +257,7 @@ int main(void)
         cmocka_unit_test(workers_leave_signals_to_the_program),
         cmocka_unit_test(size_is_what_was_asked_up_to_the_limit),
         cmocka_unit_test(size_comes_from_the_environment_when_nobody_asks),
-        cmocka_unit_test(nonsense_in_the_environment_counts_as_nothing),
+        cmocka_unit_test(nonsense_in_the_environment_is_refused),
         cmocka_unit_test(freeing_nothing_is_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

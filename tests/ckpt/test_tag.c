@@ -48,6 +48,26 @@ static void a_tag_can_be_set_by_any_name(void **state)
     assert_int_equal(ckpt_tag_set(f->store, "c", "step:9", false, NULL), CKPT_ENOTFOUND);
 }
 
+static void a_tag_that_hides_an_id_is_told(void **state)
+{
+    fixture *const f = *state;
+    char first[CKPT_ID_SIZE], second[CKPT_ID_SIZE], tag[6], expected[200];
+    save_step(first, f, 1, 1);
+    save_step(second, f, 2, 2);
+    snprintf(tag, sizeof tag, "%.5s", first);
+    f->note[0] = 0;
+    MUST(ckpt_tag_set(f->store, tag, first, false, ERR)); /* means the same as before */
+    assert_string_equal(f->note, "");
+    MUST(ckpt_tag_set(f->store, tag, second, true, ERR));
+    snprintf(expected, sizeof expected, "`%s` is the tag from now on, and no longer short for the checkpoint %.8s", tag,
+             first);
+    assert_string_equal(f->note, expected);
+    f->note[0] = 0;
+    snprintf(tag, sizeof tag, "%.3s", first); /* too short to name a checkpoint */
+    MUST(ckpt_tag_set(f->store, tag, second, true, ERR));
+    assert_string_equal(f->note, "");
+}
+
 static void names_that_would_mislead_cannot_be_tags(void **state)
 {
     (void)state;
@@ -157,6 +177,7 @@ int main(void)
         STORE_TEST(a_tag_is_a_file_that_holds_the_id),
         STORE_TEST(a_tag_of_another_checkpoint_moves_only_when_asked),
         STORE_TEST(a_tag_can_be_set_by_any_name),
+        STORE_TEST(a_tag_that_hides_an_id_is_told),
         cmocka_unit_test(names_that_would_mislead_cannot_be_tags),
         STORE_TEST(tags_are_listed_by_name_and_strangers_left_alone),
         STORE_TEST(a_removed_tag_is_gone_and_its_checkpoint_is_not),
