@@ -11,11 +11,11 @@
 #include <strings.h>
 
 #define NAME_BYTES_MAX  512
-#define NAME_PREFIX_MIN 4 /* digits of an id prefix */
 #define NAME_SHOWN      8 /* digits of an id in messages, as in the tables of the program */
 #define NAME_NEAR_MAX   3 /* candidates in a message or hint */
 #define NAME_EDITS_MAX  2 /* a tag so many letters away may have been meant */
 #define NAME_HINT_SIZE  200
+#define HEX_DIGITS      "0123456789abcdefABCDEF"
 
 /* A name taken apart, and the one listing that answers it. */
 typedef struct question {
@@ -39,7 +39,25 @@ static void list_append(char list[NAME_HINT_SIZE], const char *word, const char 
         memcpy(list + used, item, (size_t)length + 1);
 }
 
-/* What may have been meant: tags that look alike, else all tags, and always the newest checkpoint. */
+/* Names with a meaning, and what other programs call them. */
+static const struct {
+    const char *typed, *meant;
+} RESERVED[] = {{"latest", "latest"}, {"last", "latest"}, {"newest", "latest"}, {"HEAD", "latest"}, {"best", "best"}};
+
+/* The name with a meaning that `base` looks like; NULL when it looks like none. */
+static const char *reserved_near(const char *base)
+{
+    for (size_t i = 0; i < sizeof RESERVED / sizeof RESERVED[0]; i++)
+        if (strcasecmp(base, RESERVED[i].typed) == 0)
+            return RESERVED[i].meant;
+    for (size_t i = 0; i < sizeof RESERVED / sizeof RESERVED[0]; i++)
+        if (strcmp(RESERVED[i].typed, RESERVED[i].meant) == 0 && strlen(base) > NAME_EDITS_MAX + 1 &&
+            word_distance(base, RESERVED[i].typed) <= NAME_EDITS_MAX)
+            return RESERVED[i].meant;
+    return NULL;
+}
+
+/* What may have been meant: names that look alike, else all tags, else the newest checkpoint. */
 static void hint_what_exists(const question *q, ckpt_error *err)
 {
     char list[NAME_HINT_SIZE] = "", hex[SHA256_HEX_SIZE];
@@ -48,6 +66,15 @@ static void hint_what_exists(const question *q, ckpt_error *err)
 
     if (!err || q->count == 0) {
         error_hint(err, "`ckpt save PATH...` makes the first checkpoint");
+        return;
+    }
+    const char *const reserved = reserved_near(q->base);
+    if (reserved) {
+        error_hint(err, "did you mean `%s`?", reserved);
+        return;
+    }
+    if (strlen(q->base) < NAME_PREFIX_MIN && strspn(q->base, HEX_DIGITS) == strlen(q->base)) {
+        error_hint(err, "of an id give at least %d digits; `ckpt log` lists all", NAME_PREFIX_MIN);
         return;
     }
     (void)tag_rows(&tags, &count, q->store, NULL); /* a hint without tags is still one */
@@ -156,7 +183,7 @@ static bool is_prefix(const char *base)
 {
     const size_t length = strlen(base);
 
-    return length >= NAME_PREFIX_MIN && length < SHA256_HEX_SIZE && strspn(base, "0123456789abcdefABCDEF") == length;
+    return length >= NAME_PREFIX_MIN && length < SHA256_HEX_SIZE && strspn(base, HEX_DIGITS) == length;
 }
 
 static int find_prefix(size_t *at, const question *q, ckpt_error *err)

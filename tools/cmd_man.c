@@ -48,8 +48,10 @@ static void roff_options(const option *rows)
     }
 }
 
-static void roff_exits(const unsigned char *statuses)
+/* Those of a command; NULL: all. */
+static void roff_exits(const command *c)
 {
+    const unsigned char *const statuses = c ? c->exits : NULL;
     fputs(".SH EXIT STATUS\n", stdout);
     for (const exit_status *row = EXIT_STATUSES; row->meaning; row++) {
         const unsigned char *status = statuses;
@@ -57,7 +59,7 @@ static void roff_exits(const unsigned char *statuses)
             status++;
         if (!status || *status == row->status) {
             printf(".TP\n%u\n", row->status);
-            roff_text(row->meaning);
+            roff_text(c ? exit_status_meaning(row->status, c) : row->meaning);
             fputc('\n', stdout);
         }
     }
@@ -144,7 +146,7 @@ static void roff_command(const command *c)
     }
     if (c->examples)
         roff_examples(c->examples);
-    roff_exits(c->exits);
+    roff_exits(c);
     fputs(".SH SEE ALSO\n.BR ckpt (1)\n", stdout);
 }
 

@@ -5,6 +5,8 @@
 #include "fail.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const option OPTIONS[] = {
     {"output", 'o', OPT_DIR, "DIR", "put the files there; else at their saved paths under the current folder"},
@@ -13,16 +15,50 @@ static const option OPTIONS[] = {
     {0},
 };
 
-static void print_line(const ckpt_restore_result *restored, const ckpt_restore_options *options, double seconds)
+/* The folder in which all files of a checkpoint lie, "" when they have none in common. Malloc'ed. */
+static int common_folder(char **out, session *s, const char *id, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_content *content = NULL;
+    size_t length = 0;
+
+    TRY(ckpt_content_open(&content, s->store, id, err));
+    for (size_t i = 0; i < ckpt_content_file_count(content); i++) {
+        const ckpt_file_info *const file = ckpt_content_file(content, i);
+        const char *const end = strrchr(file->path, '/');
+        if (file->kind == CKPT_FOLDER)
+            continue; /* those of its files tell */
+        if (!*out) {
+            length = end ? (size_t)(end - file->path) : 0;
+            *out = strndup(file->path, length);
+            FAIL_IF_NULL(*out, err);
+        }
+        while (length && (strncmp(file->path, *out, length) != 0 || file->path[length] != '/'))
+            while (length && (*out)[--length] != '/')
+                ;
+    }
+    if (!*out)
+        *out = strdup("");
+    FAIL_IF_NULL(*out, err);
+    (*out)[length] = 0;
+out:
+    ckpt_content_close(content);
+    return rc;
+}
+
+static void print_line(const ckpt_restore_result *restored, const ckpt_restore_options *options, const char *folder,
+                       double seconds)
 {
     char files[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE], time[UNITS_TEXT_SIZE];
 
-    printf("%s %.*s: %s, %s", options->dry_run ? "would restore" : "restored", PRINT_ID_DIGITS, restored->id,
-           print_count(files, restored->files, "file"), print_size(bytes, restored->bytes));
-    if (options->dir) {
-        fputs(" to ", stdout);
+    printf("%s %.*s: %s to ", options->dry_run ? "would restore" : "restored", PRINT_ID_DIGITS, restored->id,
+           print_count(files, restored->files, "file"));
+    if (options->dir)
         output_text(stdout, options->dir);
-    }
+    if (options->dir && *folder)
+        fputc('/', stdout);
+    output_text(stdout, folder);
+    printf("%s, %s", options->dir || *folder ? "" : "the current folder", print_size(bytes, restored->bytes));
     if (restored->unchanged_files)
         printf(", %" PRIu64 " unchanged", restored->unchanged_files);
     printf(", %s\n", print_seconds(time, seconds));
@@ -55,6 +91,8 @@ static int restore(ckpt_restore_result *restored, session *s, const char *name, 
     session_work_begin(s, "restore");
     int rc = ckpt_restore_files(restored, s->store, name, options, err);
     session_work_end(s);
+    if (rc == CKPT_EDATA && !err->hint[0])
+        error_hint(err, "`ckpt verify --full` tells what is hurt and which checkpoints are whole");
     if (rc == CKPT_ECONFIRM)
         error_hint(err, "--yes overwrites, -o DIR restores elsewhere");
     if (rc != CKPT_ECONFIRM || options->dry_run || !session_can_ask() || !session_ask(err->message, "overwrite"))
@@ -73,6 +111,7 @@ static int cmd_restore(session *s, ckpt_error *err)
                                     .dir = arguments_text(&s->args, "output"),
                                     .overwrite = arguments_flag(&s->args, "yes"),
                                     .dry_run = arguments_flag(&s->args, "dry-run")};
+    char *folder = NULL;
     double begin = print_clock();
 
     s->notes_are_warnings = true;
@@ -80,9 +119,13 @@ static int cmd_restore(session *s, ckpt_error *err)
     TRY(restore(&restored, s, name, &options, err));
     if (s->json)
         TRY(print_json(&restored, &options, print_clock() - begin, err));
-    else if (!s->quiet)
-        print_line(&restored, &options, print_clock() - begin);
+    else if (!s->quiet) {
+        const double seconds = print_clock() - begin;
+        TRY(common_folder(&folder, s, restored.id, err));
+        print_line(&restored, &options, folder, seconds);
+    }
 out:
+    free(folder);
     return rc;
 }
 

@@ -23,7 +23,7 @@ static void print_fault(const ckpt_verify_fault *fault)
     fputc('\n', stdout);
 }
 
-static void print_faults(const ckpt_verify_result *found, bool quiet, double seconds)
+static void print_faults(const ckpt_verify_result *found, ckpt_verify_level level, bool quiet, double seconds)
 {
     char checkpoints[UNITS_TEXT_SIZE], packs[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE], faults[UNITS_TEXT_SIZE],
         time[UNITS_TEXT_SIZE];
@@ -31,10 +31,11 @@ static void print_faults(const ckpt_verify_result *found, bool quiet, double sec
     for (size_t i = 0; i < found->fault_count; i++)
         print_fault(&found->faults[i]);
     if (!quiet)
-        printf("%s, %s, %s read, %s: %s\n", print_count(checkpoints, found->checkpoints, "checkpoint"),
+        printf("%s, %s, %s read, %s: %s%s\n", print_count(checkpoints, found->checkpoints, "checkpoint"),
                print_count(packs, found->packs, "pack"), print_size(bytes, found->bytes_read),
                print_seconds(time, seconds),
-               found->fault_count ? print_count(faults, found->fault_count, "fault") : "no fault");
+               found->fault_count ? print_count(faults, found->fault_count, "fault") : "no fault",
+               level == CKPT_VERIFY_NAMES ? " (names and sizes only; --full decodes everything)" : "");
 }
 
 static int print_json(const ckpt_verify_result *found, ckpt_verify_level level, double seconds, ckpt_error *err)
@@ -84,7 +85,7 @@ static int cmd_verify(session *s, ckpt_error *err)
     if (s->json)
         TRY(print_json(&found, level, print_clock() - begin, err));
     else
-        print_faults(&found, s->quiet, print_clock() - begin);
+        print_faults(&found, level, s->quiet, print_clock() - begin);
     rc = verify_rc;
 out:
     ckpt_verify_result_clear(&found);

@@ -49,6 +49,19 @@ const command *command_find(const char *name)
     return NULL;
 }
 
+/* What other programs call our commands. */
+static const char *other_word(const char *name)
+{
+    static const struct {
+        const char *other, *ours;
+    } WORDS[] = {{"ls", "log"},      {"list", "log"}, {"history", "log"}, {"checkout", "restore"}, {"load", "restore"},
+                 {"commit", "save"}, {"add", "save"}, {"remove", "rm"},   {"gc", "prune"},         {"fsck", "verify"}};
+    for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++)
+        if (strcmp(name, WORDS[i].other) == 0)
+            return WORDS[i].ours;
+    return NULL;
+}
+
 int command_unknown(const char *name, ckpt_error *err)
 {
     const char *list[COMMANDS_MAX + 1];
@@ -58,7 +71,9 @@ int command_unknown(const char *name, ckpt_error *err)
     for (const command *const *row = COMMANDS; *row && count < COMMANDS_MAX; row++)
         list[count++] = (*row)->name;
     list[count] = NULL;
-    const char *nearest = word_nearest(name, list);
+    const char *nearest = other_word(name);
+    if (!nearest)
+        nearest = word_nearest(name, list);
     if (nearest)
         error_hint(err, "did you mean `ckpt %s`?", nearest);
     else
@@ -72,8 +87,18 @@ const char *command_group_title(command_group group)
     return TITLES[group];
 }
 
-const char *exit_status_meaning(unsigned char status)
+static bool can_be_asked(const command *c)
 {
+    for (const option *row = c->options; row && row->name; row++)
+        if (strcmp(row->name, "yes") == 0)
+            return true;
+    return false;
+}
+
+const char *exit_status_meaning(unsigned char status, const command *c)
+{
+    if (status == 2 && !can_be_asked(c))
+        return "wrong usage";
     const exit_status *row = EXIT_STATUSES;
     while (row->meaning && row->status != status)
         row++;

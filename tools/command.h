@@ -53,6 +53,7 @@ const command *command_find(const char *name); /* NULL: none of that name */
 /* CKPT_EUSAGE, naming the nearest command. */
 int command_unknown(const char *name, ckpt_error *err);
 const char *command_group_title(command_group group);
-const char *exit_status_meaning(unsigned char status);
+/* As the command means it: --yes can be missing only where it is an option. */
+const char *exit_status_meaning(unsigned char status, const command *c);
 
 #endif

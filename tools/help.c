@@ -101,7 +101,7 @@ static void print_exits(FILE *out, const command *c)
 {
     fputs("\nExit status\n", out);
     for (const unsigned char *status = c->exits; *status != EXITS_END; status++)
-        fprintf(out, "  %3u  %s\n", *status, exit_status_meaning(*status));
+        fprintf(out, "  %3u  %s\n", *status, exit_status_meaning(*status, c));
 }
 
 void help_command(FILE *out, const command *c)

@@ -45,7 +45,10 @@ int output_close(ckpt_error *err)
         return 0;
     if (gone || errno == EPIPE)
         return 0;
-    return error_errno(err, errno ? errno : EIO, "write output");
+    const int rc = error_errno(err, errno ? errno : EIO, "write output");
+    if (rc == CKPT_ENOSPC && err) /* that disk is not the store's */
+        snprintf(err->hint, sizeof(err->hint), "the command is done; only its output was lost");
+    return rc;
 }
 
 void output_text(FILE *out, const char *text)
