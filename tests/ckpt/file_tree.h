@@ -25,6 +25,16 @@ static inline void join(char out[FILE_PATH_MAX], const char *dir, const char *na
     MUST(path_join(out, dir, name, ERR));
 }
 
+static inline struct stat stat_in(const char *dir, const char *name)
+{
+    char path[FILE_PATH_MAX];
+    struct stat st;
+    join(path, dir, name);
+    if (lstat(path, &st))
+        fail_msg("%s is missing", path);
+    return st;
+}
+
 static inline void make_dir(const char *dir, const char *name)
 {
     char path[FILE_PATH_MAX];

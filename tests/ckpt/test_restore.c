@@ -38,16 +38,6 @@ static int restore_with(ckpt_restore_result *result, const restore_case *c, bool
     return ckpt_restore_files(result, c->f->store, "latest", &options, err);
 }
 
-static struct stat stat_in(const char *dir, const char *name)
-{
-    char path[FILE_PATH_MAX];
-    struct stat st;
-    join(path, dir, name);
-    if (lstat(path, &st))
-        fail_msg("%s is missing", path);
-    return st;
-}
-
 static bool exists_in(const char *dir, const char *name)
 {
     char path[FILE_PATH_MAX];
@@ -229,151 +219,6 @@ static void folders_are_synced_once_however_many_files_they_hold(void **state)
     /* Made: out, in and sub, for each its parent; filled: in and sub; given their modes: in and sub. */
     assert_int_equal(folders_synced, 3 + 2 + 2);
     assert_int_equal(count_files(out), 1);
-}
-
-/* ---- Damage ---- */
-
-static void damage_newest(fixture *f)
-{
-    char path[FILE_PATH_MAX];
-    own_pack_file(path, f, "latest");
-    flip_bit(path, 1000);
-    fixture_reopen(f);
-}
-
-static void damaged_pack_names_the_file_and_leaves_none(void **state)
-{
-    fixture *const f = *state;
-    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    ckpt_error err = {0};
-    save_noise(id, f, 1);
-    damage_newest(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    assert_int_equal(ckpt_restore_files(NULL, f->store, id, &options, &err), CKPT_EDATA);
-    assert_non_null(strstr(err.message, "noise.bin"));
-    assert_int_equal(count_files(out), 0);
-}
-
-static void damage_keeps_the_file_that_was_there(void **state)
-{
-    fixture *const f = *state;
-    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    save_noise(id, f, 1);
-    damage_newest(f);
-    join(out, f->root, "out");
-    make_dir(out, "");
-    write_in(out, "noise.bin", "mine", 4);
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out, .overwrite = true};
-    assert_int_equal(ckpt_restore_files(NULL, f->store, id, &options, NULL), CKPT_EDATA);
-    assert_int_equal(count_files(out), 1);
-    assert_int_equal(stat_in(out, "noise.bin").st_size, 4);
-}
-
-static void latest_falls_back_to_the_newest_good_one_with_a_note(void **state)
-{
-    fixture *const f = *state;
-    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    ckpt_restore_result result;
-    save_noise(good, f, 1);
-    join(out, f->root, "expected");
-    restore_to(f, good, out);
-    save_noise(damaged, f, 2);
-    damage_newest(f);
-    save_noise(damaged, f, 3);
-    damage_newest(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
-    assert_true(result.fell_back);
-    assert_string_equal(result.id, good);
-    assert_non_null(strstr(f->note, "damaged"));
-    char expected[FILE_PATH_MAX];
-    join(expected, f->root, "expected");
-    assert_same_tree(expected, out);
-}
-
-static void missing_pack_of_the_newest_falls_back(void **state)
-{
-    fixture *const f = *state;
-    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX], path[FILE_PATH_MAX];
-    ckpt_restore_result result;
-    save_noise(good, f, 1);
-    save_noise(damaged, f, 2);
-    own_pack_file(path, f, "latest");
-    assert_int_equal(unlink(path), 0);
-    fixture_reopen(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
-    assert_string_equal(result.id, good);
-    assert_int_equal(ckpt_restore_files(&result, f->store, damaged, &options, NULL), CKPT_EDATA);
-}
-
-static void damaged_snapshot_of_the_newest_falls_back(void **state)
-{
-    fixture *const f = *state;
-    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX], path[FILE_PATH_MAX];
-    ckpt_restore_result result;
-    save_noise(good, f, 1);
-    save_noise(damaged, f, 2);
-    snapshot_file(path, f, "latest");
-    flip_bit(path, 40);
-    fixture_reopen(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    MUST(ckpt_restore_files(&result, f->store, "latest", &options, ERR));
-    assert_true(result.fell_back);
-    assert_string_equal(result.id, good);
-}
-
-static void other_names_do_not_fall_back(void **state)
-{
-    fixture *const f = *state;
-    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    save_noise(good, f, 1);
-    save_noise(damaged, f, 2);
-    MUST(ckpt_tag_set(f->store, "tagged", damaged, false, ERR));
-    damage_newest(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    assert_int_equal(ckpt_restore_files(NULL, f->store, damaged, &options, NULL), CKPT_EDATA);
-    assert_int_equal(ckpt_restore_files(NULL, f->store, "tagged", &options, NULL), CKPT_EDATA);
-    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest~0", &options, NULL), CKPT_EDATA);
-    MUST(ckpt_restore_files(NULL, f->store, "latest~1", &options, ERR));
-}
-
-static void all_damaged_is_an_error_that_names_the_newest(void **state)
-{
-    fixture *const f = *state;
-    char id[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    ckpt_error err = {0};
-    save_noise(id, f, 1);
-    damage_newest(f);
-    join(out, f->root, "out");
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest", &options, &err), CKPT_EDATA);
-    assert_non_null(strstr(err.message, "noise.bin"));
-    assert_int_equal(count_files(out), 0);
-}
-
-/* Nobody is asked about overwriting with what is damaged; the question is about the one that is good. */
-static void damage_is_found_before_overwriting_is_asked_for(void **state)
-{
-    fixture *const f = *state;
-    char good[CKPT_ID_SIZE], damaged[CKPT_ID_SIZE], out[FILE_PATH_MAX];
-    ckpt_error err = {0};
-    save_noise(good, f, 1);
-    save_noise(damaged, f, 2);
-    damage_newest(f);
-    join(out, f->root, "out");
-    make_dir(out, "");
-    write_in(out, "noise.bin", "mine", 4);
-    const ckpt_restore_options options = {.size = sizeof options, .dir = out};
-    assert_int_equal(ckpt_restore_files(NULL, f->store, "latest", &options, &err), CKPT_ECONFIRM);
-    good[8] = 0;
-    assert_non_null(strstr(err.message, good));
-    assert_non_null(strstr(err.message, "noise.bin exists and differs"));
 }
 
 /* ---- Interruption ---- */
@@ -631,20 +476,12 @@ int main(void)
         RESTORE_TEST(dry_run_writes_nothing_and_still_refuses),
         RESTORE_TEST(options_of_other_versions_are_understood),
         RESTORE_TEST(folders_are_synced_once_however_many_files_they_hold),
-        RESTORE_TEST(damage_is_found_before_overwriting_is_asked_for),
         RESTORE_TEST(progress_reaches_the_end_when_files_are_there_already),
         RESTORE_TEST(looking_for_damage_can_be_stopped),
         RESTORE_TEST(folder_in_the_place_of_a_file_is_refused),
         RESTORE_TEST(file_in_the_place_of_a_folder_is_refused),
         RESTORE_TEST(link_in_the_place_of_a_file_is_not_written_through),
         RESTORE_TEST(without_a_folder_files_go_under_the_current_one),
-        RESTORE_TEST(damaged_pack_names_the_file_and_leaves_none),
-        RESTORE_TEST(damage_keeps_the_file_that_was_there),
-        RESTORE_TEST(latest_falls_back_to_the_newest_good_one_with_a_note),
-        RESTORE_TEST(missing_pack_of_the_newest_falls_back),
-        RESTORE_TEST(damaged_snapshot_of_the_newest_falls_back),
-        RESTORE_TEST(other_names_do_not_fall_back),
-        RESTORE_TEST(all_damaged_is_an_error_that_names_the_newest),
         RESTORE_TEST(restore_stopped_by_the_callback_leaves_no_half_file),
         RESTORE_TEST(unknown_names_are_not_found),
         RESTORE_TEST(paths_that_lead_out_of_the_folder_are_refused),
