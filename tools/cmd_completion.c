@@ -46,8 +46,8 @@ static void bash_words(const command *c)
     static const char *const ACTIONS[] = {
         [COMPLETES_NOTHING] = ":",
         [COMPLETES_PATHS] = "paths=1",
-        [COMPLETES_NAMES] = "words=$(ckpt completion names 2>/dev/null)",
-        [COMPLETES_NAMES_AND_PATHS] = "paths=1; words=$(ckpt completion names 2>/dev/null)",
+        [COMPLETES_NAMES] = "names=1",
+        [COMPLETES_NAMES_AND_PATHS] = "paths=1; names=1",
         [COMPLETES_COMMANDS] = "words=$commands",
         [COMPLETES_SHELLS] = "words='bash zsh'",
     };
@@ -69,7 +69,7 @@ static void print_bash(void)
     fputs("# bash completion of ckpt; use it by: source <(ckpt completion bash)\n"
           "_ckpt()\n"
           "{\n"
-          "    local cur prev command='' words='' options='' paths='' i\n"
+          "    local cur prev command='' words='' options='' paths='' names='' name quoted i\n"
           "    local commands='",
           stdout);
     for (const command *const *row = COMMANDS; *row; row++)
@@ -110,6 +110,15 @@ static void print_bash(void)
           "    fi\n"
           "    [[ $paths ]] && compopt -o filenames && COMPREPLY=($(compgen -f -- \"$cur\"))\n"
           "    COMPREPLY+=($(compgen -W \"$words\" -- \"$cur\"))\n"
+          "    [[ $names ]] || return\n"
+          "    while IFS= read -r name; do # a tag may hold blanks\n"
+          "        printf -v quoted %q \"$name\"\n"
+          "        if [[ $cur == [\\\"\\']* ]]; then\n"
+          "            [[ $name == \"${cur:1}\"* ]] && COMPREPLY+=(\"$name\")\n"
+          "        elif [[ $quoted == \"$cur\"* ]]; then\n"
+          "            COMPREPLY+=(\"$quoted\")\n"
+          "        fi\n"
+          "    done < <(ckpt completion names 2>/dev/null)\n"
           "}\n"
           "complete -F _ckpt ckpt\n",
           stdout);

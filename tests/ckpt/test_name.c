@@ -165,6 +165,20 @@ static void an_unknown_name_hints_at_tags_that_look_alike(void **state)
     assert_string_equal(err.hint, "there is `baseline`, `final`; `ckpt log` lists all");
 }
 
+static void a_name_that_looks_like_one_with_a_meaning_hints_at_it(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    ckpt_error err = {0};
+    save_step(id, f, 1, 1);
+    assert_int_equal(find_code(f, "lastest", &err), CKPT_ENOTFOUND);
+    assert_string_equal(err.hint, "did you mean `latest`?");
+    assert_int_equal(find_code(f, "Best", &err), CKPT_ENOTFOUND);
+    assert_string_equal(err.hint, "did you mean `best`?");
+    assert_int_equal(find_code(f, "12", &err), CKPT_ENOTFOUND);
+    assert_string_equal(err.hint, "of an id give at least 4 digits; `ckpt log` lists all");
+}
+
 static void an_empty_store_has_no_latest(void **state)
 {
     fixture *const f = *state;
@@ -240,6 +254,7 @@ int main(void)
         STORE_TEST(a_prefix_of_several_lists_them),
         STORE_TEST(tags_come_first),
         STORE_TEST(an_unknown_name_hints_at_tags_that_look_alike),
+        STORE_TEST(a_name_that_looks_like_one_with_a_meaning_hints_at_it),
         STORE_TEST(an_empty_store_has_no_latest),
         STORE_TEST(a_tag_whose_checkpoint_is_gone_says_so),
         STORE_TEST(names_that_make_no_sense_are_usage_errors),
