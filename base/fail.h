@@ -67,9 +67,9 @@ int error_pass_own(ckpt_error *err, const ckpt_error *why);
 /* Returns `code`, as the code of `err` too: what a caller may not ask for is damage where a file asks for it. */
 int error_recode(ckpt_error *err, int code);
 
-/* For files of our own, where only damage puts a folder in place of one or makes a device refuse to read it: CKPT_EUSAGE
- * of file_open and EIO become CKPT_EDATA, 0 and other codes stay. Returns the code. Without `err` EIO is not told from
- * other CKPT_EIO. */
+/* For files of our own, where only damage puts a folder in place of one or makes a device refuse to read it:
+ * CKPT_EUSAGE of file_open and EIO become CKPT_EDATA, 0 and other codes stay. Returns the code. Without `err` EIO is
+ * not told from other CKPT_EIO. */
 int error_as_damage(int code, ckpt_error *err);
 
 /* The text of a message: one line, cut between characters where it is too long; control characters become '?', since
