@@ -472,10 +472,10 @@ static int parts_read(const byte_source *source, void *dst, uint64_t offset, siz
         const bool in_header = offset < parts->header_size;
         const uint64_t end = in_header ? parts->header_size : parts->starts[i + 1];
         const size_t n = end - offset < size ? (size_t)(end - offset) : size;
-        const char *const from =
-            in_header ? parts->header + offset : (const char *)parts->tensors[i].data + (offset - parts->starts[i]);
-        if (n > 0)
-            memcpy(to, from, n);
+        const uint64_t start = in_header ? 0 : parts->starts[i];
+        const char *const from = in_header ? parts->header : parts->tensors[i].data;
+        if (n > 0) /* a tensor without bytes may be without data */
+            memcpy(to, from + (offset - start), n);
         to += n;
         offset += n;
         size -= n;

@@ -165,11 +165,12 @@ static int job_fill(job *j, request *r, ckpt_error *err)
     request_clear(&j->request);
     j->request = *r;
     *r = (request){0};
-    for (size_t i = 0; i < j->request.tensor_count; i++) {
+    for (size_t i = 0; i < j->request.tensor_count; i++) { /* those without bytes keep a pointer that nobody follows */
         ckpt_tensor *const t = &j->request.tensors[i];
         const uint64_t n = tensor_bytes(t);
-        if (n)
-            memcpy(j->memory + at, t->data, (size_t)n);
+        if (n == 0)
+            continue;
+        memcpy(j->memory + at, t->data, (size_t)n);
         t->data = j->memory + at;
         at += n;
     }

@@ -447,11 +447,21 @@ static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **s
 static void a_tensor_without_elements_needs_no_data(void **state)
 {
     writing *const w = *state;
-    const ckpt_tensor empty = {"empty", CKPT_F32, 2, {3, 0}, NULL};
+    float x[] = {1, 2}, got[2];
+    const ckpt_tensor tensors[] = {
+        {"a", CKPT_F32, 0, {0}, &x[0]}, {"empty", CKPT_F32, 2, {3, 0}, NULL}, {"z", CKPT_F32, 0, {0}, &x[1]}};
+    const ckpt_tensor wanted[] = {{"a", CKPT_F32, 0, {0}, &got[0]}, {"z", CKPT_F32, 0, {0}, &got[1]}};
     gate_set(&w->gate, true, false);
-    MUST(ckpt_writer_submit(w->writer, NULL, &empty, 1, NULL, 0, NULL, CKPT_ORDINARY, ERR));
+    MUST(ckpt_save_tensors(NULL, w->f->store, NULL, tensors, 3, NULL, 0, NULL, ERR));
+    MUST(ckpt_writer_submit(w->writer, NULL, &tensors[1], 1, NULL, 0, NULL, CKPT_KEEP, ERR));
+    MUST(ckpt_writer_submit(w->writer, NULL, tensors, 3, NULL, 0, NULL, CKPT_KEEP, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
-    assert_int_equal(stats_of(w).committed, 1);
+    assert_int_equal(stats_of(w).committed, 2);
+    for (unsigned back = 0; back < 3; back += 2) {
+        memset(got, 0, sizeof got);
+        MUST(ckpt_restore_tensors(w->f->store, back ? "latest~2" : "latest", wanted, 2, ERR));
+        assert_memory_equal(got, x, sizeof x);
+    }
 }
 
 static void what_is_staged_survives_a_newer_save_that_finds_no_memory(void **state)
