@@ -167,6 +167,33 @@ static void legacy_pytorch_files_are_refused_by_that_name(void **state)
     input_free(&in);
 }
 
+static bool looks_cut_off(const void *data, size_t size)
+{
+    tensor_file file;
+    char why[256];
+    input_read(&file, why, data, size);
+    const bool cut_off = file.cut_off;
+    tensor_file_clear(&file);
+    return cut_off;
+}
+
+static void a_file_that_ends_too_early_looks_cut_off_and_others_do_not(void **state)
+{
+    static const char *const WHOLE[] = {"trajectory-tiny/checkpoint_epoch_1.pt",
+                                        "trajectory-tiny/model_epoch_1.safetensors"};
+    (void)state;
+    for (size_t i = 0; i < sizeof WHOLE / sizeof WHOLE[0]; i++) {
+        input in = input_golden(WHOLE[i]);
+        assert_false(looks_cut_off(in.data, in.size));
+        assert_true(looks_cut_off(in.data, in.size - 1));
+        assert_true(looks_cut_off(in.data, in.size / 2));
+        input_free(&in);
+    }
+    input legacy = input_golden("torch/tensors.legacy.pt"); /* refused for another reason */
+    assert_false(looks_cut_off(legacy.data, legacy.size));
+    input_free(&legacy);
+}
+
 /* The first bytes can be read, all else fails. */
 static int read_failing(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
 {
@@ -286,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_shape_that_overflows_is_refused),
         cmocka_unit_test(a_stride_that_overflows_or_is_negative_is_refused),
         cmocka_unit_test(a_view_outside_of_the_file_is_refused),
+        cmocka_unit_test(a_file_that_ends_too_early_looks_cut_off_and_others_do_not),
         cmocka_unit_test(a_view_with_more_elements_than_the_file_is_refused),
         cmocka_unit_test(a_name_that_is_not_text_is_refused),
     };
