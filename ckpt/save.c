@@ -24,7 +24,7 @@ static int saver_reference_snapshots(saver *s, uint64_t *sequence, ckpt_error *e
     size_t pack_count = 0;
 
     TRY(snapshot_names(&names, &count, s->store->snapshots_dir, err));
-    *sequence = count ? names[0].sequence + 1 : 1;
+    TRY(snapshot_next_sequence(sequence, names, count, s->store->snapshots_dir, err));
     for (size_t i = 0; i < count && pack_count < REFERENCE_SNAPSHOTS; i++) {
         snapshot snap = {0};
         /* What is damaged cannot serve as a reference; verify is the one to report it. */
