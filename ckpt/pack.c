@@ -173,7 +173,7 @@ static int pack_hold(int *fd, const pack *p, ckpt_error *err)
 {
     if (p->slot)
         return pack_slot_pin(fd, p->slot, err);
-    *fd = p->fd;
+    *fd = __atomic_load_n(&p->fd, __ATOMIC_RELAXED); /* a plain load could be moved before the test of slot */
     return 0;
 }
 

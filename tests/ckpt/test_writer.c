@@ -1,6 +1,7 @@
 #include "file_tree.h"
 
 #include "alloc_fail.h"
+#include "gate.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -8,52 +9,11 @@
 #define STATE_FLOATS     5000
 #define STATE_FLOATS_MAX 15000
 
-/* A save stands still at this gate, inside the writer's thread, until it is opened; while `fails` is set it is stopped
- * there with CKPT_EINTERRUPTED. */
-typedef struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open, fails;
-    unsigned arrived; /* calls so far */
-} gate;
-
 typedef struct writing {
     fixture *f;
     ckpt_writer *writer;
     gate gate;
 } writing;
-
-static int gate_pass(void *payload, uint64_t done_bytes, uint64_t total_bytes)
-{
-    gate *const g = payload;
-    (void)done_bytes;
-    (void)total_bytes;
-    pthread_mutex_lock(&g->lock);
-    g->arrived++;
-    pthread_cond_broadcast(&g->changed);
-    while (!g->open)
-        pthread_cond_wait(&g->changed, &g->lock);
-    const int stop = g->fails;
-    pthread_mutex_unlock(&g->lock);
-    return stop;
-}
-
-static void gate_set(gate *g, bool open, bool fails)
-{
-    pthread_mutex_lock(&g->lock);
-    g->open = open;
-    g->fails = fails;
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
-}
-
-static void gate_await_arrival(gate *g)
-{
-    pthread_mutex_lock(&g->lock);
-    while (g->arrived == 0)
-        pthread_cond_wait(&g->changed, &g->lock);
-    pthread_mutex_unlock(&g->lock);
-}
 
 static int setup(void **state)
 {
