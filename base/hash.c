@@ -62,13 +62,15 @@ void sha256_hex(char hex[SHA256_HEX_SIZE], const sha256 *hash)
     hex[2 * SHA256_SIZE] = '\0';
 }
 
+/* One more than the value of a digit, 0 for other characters. A table, as branches on random digits are guessed wrong.
+ */
+static const unsigned char DIGIT_VALUES[256] = {
+    ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
+
 static int digit_value(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
+    return DIGIT_VALUES[(unsigned char)c] - 1;
 }
 
 int sha256_parse(sha256 *out, const char *hex, ckpt_error *err)

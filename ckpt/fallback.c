@@ -49,40 +49,36 @@ static int work_one(const checkpoint_work *work, const snapshot_name *name, ckpt
     return rc;
 }
 
-/* Of all checkpoints the newest that is not damaged. When all are, the error is that of the newest. */
-static int work_newest_good(bool *fell_back, const checkpoint_work *work, ckpt_error *err)
+/* Of all checkpoints but the damaged one the newest that is not damaged; `err` tells of that one when there is none. */
+static int work_newest_good(bool *fell_back, const checkpoint_work *work, const snapshot_name *damaged, ckpt_error *err)
 {
     int rc = 0;
     snapshot_name *names = NULL;
-    size_t count = 0, at = 0, damaged = 0;
+    size_t count = 0, at = 0;
     char hex[SHA256_HEX_SIZE];
-    ckpt_error first = {0}, last;
+    ckpt_error last;
 
     TRY(snapshot_names(&names, &count, work->store->snapshots_dir, err));
-    rc = error_set(&last, CKPT_ENOTFOUND, "all checkpoints were removed meanwhile");
-    for (; at < count; at++) {
-        rc = work_one(work, &names[at], &last);
-        if (rc == CKPT_ENOTFOUND && was_removed(work->store, &names[at]))
+    for (rc = CKPT_EDATA; at < count; at++) {
+        if (sha256_compare(&names[at].id, &damaged->id) == 0)
             continue;
-        if (rc != CKPT_EDATA)
+        rc = work_one(work, &names[at], &last);
+        const bool removed = rc == CKPT_ENOTFOUND && was_removed(work->store, &names[at]);
+        if (rc != CKPT_EDATA && !removed)
             break;
-        if (damaged++ == 0)
-            first = last;
-    }
-    if (damaged > 0 && at < count) {
-        sha256_hex(hex, &names[at].id);
-        if (rc)
-            error_prefix(&last, "the newest checkpoint is damaged; %.8s instead", hex);
-        else
-            store_note(work->store, "the newest checkpoint is damaged (%s); taking %.8s, the newest good one",
-                       first.message, hex);
-    } else if (damaged > 0) {
         rc = CKPT_EDATA;
-        last = first;
     }
-    *fell_back = rc == 0 && damaged > 0;
-    if (rc && err)
+    if (at == count)
+        goto out; /* all are damaged */
+    sha256_hex(hex, &names[at].id);
+    *fell_back = rc == 0;
+    if (rc == 0) {
+        store_note(work->store, "the newest checkpoint is damaged (%s); taking %.8s, the newest good one", err->message,
+                   hex);
+    } else {
         *err = last;
+        error_prefix(err, "the newest checkpoint is damaged; %.8s instead", hex);
+    }
 out:
     free(names);
     return rc;
@@ -99,18 +95,19 @@ int content_work(bool *fell_back, ckpt_store *store, const char *name, content_w
     int rc = 0;
     snapshot_name wanted;
     const checkpoint_work work = {store, run, payload};
+    ckpt_error first = {0};
 
     *fell_back = false;
     for (int tries = 1;; tries++) {
         TRY(name_resolve(&wanted, store, name, err));
-        if (content_may_fall_back(name))
-            rc = work_newest_good(fell_back, &work, err);
-        else
-            rc = work_one(&work, &wanted, err);
+        rc = work_one(&work, &wanted, &first);
+        if (rc == CKPT_EDATA && content_may_fall_back(name))
+            rc = work_newest_good(fell_back, &work, &wanted, &first);
         if (rc != CKPT_ENOTFOUND || !was_removed(store, &wanted) || tries == RESOLVE_TRIES_MAX)
             break; /* else a prune was quicker, and the name means another one now, or none */
-        error_clear(err);
     }
+    if (rc && err)
+        *err = first;
 out:
     return rc;
 }
