@@ -10,12 +10,12 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_BYTES_MAX  512
-#define NAME_SHOWN      8 /* digits of an id in messages, as in the tables of the program */
-#define NAME_NEAR_MAX   3 /* candidates in a message or hint */
-#define NAME_EDITS_MAX  2 /* a tag so many letters away may have been meant */
-#define NAME_HINT_SIZE  200
-#define HEX_DIGITS      "0123456789abcdefABCDEF"
+#define NAME_BYTES_MAX 512
+#define NAME_SHOWN     8 /* digits of an id in messages, as in the tables of the program */
+#define NAME_NEAR_MAX  3 /* candidates in a message or hint */
+#define NAME_EDITS_MAX 2 /* a tag so many letters away may have been meant */
+#define NAME_HINT_SIZE 200
+#define HEX_DIGITS     "0123456789abcdefABCDEF"
 
 /* A name taken apart, and the one listing that answers it. */
 typedef struct question {
@@ -278,6 +278,12 @@ int name_resolve(snapshot_name *out, ckpt_store *store, const char *name, ckpt_e
     question q = {.store = store};
 
     TRY(name_split(&q, name, err));
+    if (strcmp(name, "latest") == 0) { /* which nobody can take as a tag */
+        bool any = false;
+        TRY(snapshot_newest(&any, out, store->snapshots_dir, err));
+        if (any)
+            goto out;
+    }
     TRY(snapshot_names(&q.names, &q.count, store->snapshots_dir, err));
     TRY(find_base(&at, &q, err));
     if (q.back >= q.count - at) {

@@ -435,6 +435,38 @@ out:
     return rc;
 }
 
+typedef struct newest_listing {
+    bool any;
+    char file[SNAPSHOT_NAME_SIZE]; /* names in the order of their bytes are in the order of sequence and id */
+    snapshot_name name;
+} newest_listing;
+
+static int newest_visit(void *payload, const char *file, ckpt_error *err)
+{
+    newest_listing *const list = payload;
+    snapshot_name name;
+
+    (void)err;
+    if ((!list->any || strcmp(file, list->file) > 0) && name_parse(&name, file)) {
+        memcpy(list->file, file, sizeof list->file);
+        list->name = name;
+        list->any = true;
+    }
+    return 0;
+}
+
+int snapshot_newest(bool *any, snapshot_name *out, const char *snapshots_dir, ckpt_error *err)
+{
+    int rc = 0;
+    newest_listing list = {0};
+
+    TRY(dir_each(snapshots_dir, newest_visit, &list, err));
+    *any = list.any;
+    *out = list.name;
+out:
+    return rc;
+}
+
 int snapshot_path(char out[FILE_PATH_MAX], const char *snapshots_dir, const snapshot_name *name, ckpt_error *err)
 {
     char hex[SHA256_HEX_SIZE], file[SNAPSHOT_NAME_SIZE];

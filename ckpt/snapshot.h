@@ -41,6 +41,8 @@ typedef struct snapshot_name {
     sha256 id;
 } snapshot_name;
 int snapshot_names(snapshot_name **out, size_t *count, const char *snapshots_dir, ckpt_error *err);
+/* The first of those names alone, without sorting the others; *any is false in an empty store. */
+int snapshot_newest(bool *any, snapshot_name *out, const char *snapshots_dir, ckpt_error *err);
 int snapshot_path(char out[FILE_PATH_MAX], const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);
 /* Reads one; CKPT_EDATA also when the file's name does not agree with its content. */
 int snapshot_read(snapshot *s, const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);

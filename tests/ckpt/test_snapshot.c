@@ -345,6 +345,12 @@ static void names_come_newest_first_and_others_are_passed_over(void **state)
     char hex[SHA256_HEX_SIZE];
     sha256_hex(hex, &names[0].id);
     assert_string_equal(hex, TREE); /* dc... is above 48... */
+    bool any = false;
+    snapshot_name newest;
+    assert_int_equal(snapshot_newest(&any, &newest, *state, NULL), 0);
+    assert_true(any);
+    assert_int_equal(newest.sequence, names[0].sequence);
+    assert_int_equal(sha256_compare(&newest.id, &names[0].id), 0);
     free(names);
 }
 
