@@ -4,7 +4,8 @@
 #   tests/bare_debian.sh [DIR]   as root; makes the system in DIR (a temporary folder, removed afterwards), or uses the one
 #                                that an earlier run with the same DIR has made
 #
-# The source goes in as a clone of what is committed, without its history. MIRROR=URL names another mirror of Debian.
+# The source goes in as a clone of what is committed, without its history. MIRROR=URL names a mirror of Debian; else it
+# is that of this machine.
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 
@@ -18,7 +19,9 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 base=${1:-$tmp/base}
 if [ ! -e "$base/etc/debian_version" ]; then
-    debootstrap --variant=minbase bookworm "$base" "${MIRROR:?}" >"$tmp/debootstrap.log" ||
+    # The mirror of this machine, which is that of the suite and not of its security updates.
+    mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)}
+    debootstrap --variant=minbase bookworm "$base" "$mirror" >"$tmp/debootstrap.log" ||
         { cat "$tmp/debootstrap.log"; exit 10; }
 fi
 
