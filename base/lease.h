@@ -80,8 +80,8 @@ typedef struct lease_state {
 } lease_state;
 
 /* Says how `count` leases stand, without taking them. Where locks decide it does not wait; where the counter does it
- * watches all undecided ones together, for at most the largest stale_ms. A stale file may be removed with file_remove
- * when nobody acquires that path again (names with a random part); otherwise acquire and release it. */
+ * watches all undecided ones together, for at most the largest stale_ms. A stale file is removed by acquiring and
+ * releasing it, never by its name alone: one that was just made and not yet locked looks stale too. */
 int lease_probe(lease_state *states, const char *const *paths, size_t count, const lease_options *options,
                 ckpt_error *err);
 

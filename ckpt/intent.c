@@ -16,6 +16,7 @@
 #define LEASE_SUFFIX     ".lease"
 #define NAMES_SUFFIX     ".packs"
 #define PRUNE_LEASE      "prune" LEASE_SUFFIX
+#define INTENT_GLANCE_MS 5000
 #define INTENT_STEM_SIZE 17 /* 64 random bits in hexadecimal */
 #define INTENT_COUNT_MAX 4096
 #define INTENT_LINE      SHA256_HEX_SIZE /* 64 digits and a line end */
@@ -151,7 +152,8 @@ int intent_open(intent **out, ckpt_store *store, ckpt_error *err)
     snprintf(stem, sizeof stem, "%016" PRIx64, random);
     TRY(intent_path(in->names_path, store, stem, NAMES_SUFFIX, err));
     TRY(intent_path(path, store, stem, LEASE_SUFFIX, err));
-    TRY(lease_acquire(&in->lease, path, NULL, err));
+    /* Nobody else knows this name, but a prune may hold it for a moment to see whether we live. */
+    TRY(lease_acquire(&in->lease, path, &(lease_options){.wait_ms = INTENT_GLANCE_MS}, err));
     /* Published first, then looked: a prune that this does not see will see the intent. */
     TRY(prune_wait(store, err));
     *out = in;
@@ -438,6 +440,26 @@ out:
     return rc;
 }
 
+/* Removes an intent that looked left over. It is taken first: its writer may have made the file and not have locked it
+ * when it was looked at, and would then be *alive. */
+static int intent_bury(bool *alive, const ckpt_store *store, const char *stem, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    lease *taken = NULL;
+
+    TRY(intent_path(path, store, stem, LEASE_SUFFIX, err));
+    rc = lease_acquire(&taken, path, NULL, err);
+    *alive = rc == CKPT_EBUSY;
+    if (*alive)
+        rc = error_clear(err);
+    else if (rc == 0)
+        TRY(intent_remove(store, stem, NAMES_SUFFIX, err));
+out:
+    lease_release(taken); /* removes the file */
+    return rc;
+}
+
 static bool stem_listed(const stem_list *list, const char *stem)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -476,9 +498,10 @@ static int guard_read_intents(prune_guard *guard, const ckpt_store *store, ckpt_
             TRY(guard_add_live(guard, store, leases->stems[i], err));
             continue;
         }
-        /* The names first: a lease that is left alone is found again. */
-        TRY(intent_remove(store, leases->stems[i], NAMES_SUFFIX, err));
-        TRY(intent_remove(store, leases->stems[i], LEASE_SUFFIX, err));
+        bool alive = false;
+        TRY(intent_bury(&alive, store, leases->stems[i], err));
+        if (alive)
+            TRY(guard_add_live(guard, store, leases->stems[i], err));
     }
     TRY(orphans_remove(leases, store, err));
     if (guard->name_count > 1)
