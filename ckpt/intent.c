@@ -453,10 +453,14 @@ static int intent_bury(bool *alive, const ckpt_store *store, const char *stem, c
     *alive = rc == CKPT_EBUSY;
     if (*alive)
         rc = error_clear(err);
-    else if (rc == 0)
-        TRY(intent_remove(store, stem, NAMES_SUFFIX, err));
+    TRY(rc);
+    if (!taken)
+        goto out;
+    /* The names first: a lease that is left alone is found again. */
+    TRY(intent_remove(store, stem, NAMES_SUFFIX, err));
+    TRY(intent_remove(store, stem, LEASE_SUFFIX, err)); /* durably, which its release is not */
 out:
-    lease_release(taken); /* removes the file */
+    lease_release(taken);
     return rc;
 }
 

@@ -20,7 +20,7 @@ trap 'rm -rf "$tmp"' EXIT
 base=${1:-$tmp/base}
 if [ ! -e "$base/etc/debian_version" ]; then
     # The mirror of this machine, which is that of the suite and not of its security updates.
-    mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)}
+    mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | awk '!/security/ && !n++')}
     debootstrap --variant=minbase bookworm "$base" "$mirror" >"$tmp/debootstrap.log" ||
         { cat "$tmp/debootstrap.log"; exit 10; }
 fi

@@ -87,7 +87,7 @@ done
 
 echo
 echo "== the ten slowest tests"
-sort -rn "$times" | head -10
+sort -rn "$times" | sed -n 1,10p # not head: it would end sort with a signal, and pipefail this script
 echo
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed: %s\n' "${failed[*]}"
