@@ -2,6 +2,7 @@
 
 #include "fail.h"
 #include "json_out.h"
+#include "log.h"
 #include "output.h"
 #include "pool.h"
 
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #define NOTES_MAX     10   /* of one run; the rest are counted */
-#define LINE_SIZE_MAX 2048 /* bytes of a note */
 
 static volatile sig_atomic_t stop_requested;
 
@@ -129,17 +129,13 @@ void session_close(session *s)
     arguments_clear(&s->args);
 }
 
-__attribute__((format(printf, 3, 0))) static void print_labelled(session *s, const char *label, const char *format,
-                                                                 va_list list)
+__attribute__((format(printf, 3, 0))) static void say(session *s, log_level level, const char *format, va_list list)
 {
-    const char *work = s->work;
-    char line[LINE_SIZE_MAX];
+    const char *const work = s->work;
+    const log_sink sink = {.out = stderr, .least = s->quiet ? LOG_WARNING : LOG_NOTE};
 
     session_work_end(s); /* the bar makes room */
-    vsnprintf(line, sizeof(line), format, list);
-    fputs(label, stderr);
-    output_text(stderr, line);
-    fputc('\n', stderr);
+    log_line_list(&sink, level, format, list);
     if (work)
         work_show(s, work);
 }
@@ -147,10 +143,8 @@ __attribute__((format(printf, 3, 0))) static void print_labelled(session *s, con
 void session_note(session *s, const char *format, ...)
 {
     va_list list;
-    if (s->quiet)
-        return;
     va_start(list, format);
-    print_labelled(s, "note: ", format, list);
+    say(s, LOG_NOTE, format, list);
     va_end(list);
 }
 
@@ -158,7 +152,7 @@ void session_warn(session *s, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    print_labelled(s, "warning: ", format, list);
+    say(s, LOG_WARNING, format, list);
     va_end(list);
 }
 
