@@ -6,7 +6,10 @@
  *   name.c       latest, best, step:N, ~N, tags        restore.c   the way back
  *   tag.c        tags                                  intent.c    what a writer is about to refer to
  *   retention.c  the policy as a pure function         prune.c     what nothing needs goes
- *   lookup.c     cache: hash of bytes -> where         verify.c    stats.c  diff.c  writer.c                      */
+ *   fallback.c   `latest` when the newest is damaged   reach.c     which packs a checkpoint needs
+ *   lookup.c     cache: hash of bytes -> where         sweep.c     what killed processes left
+ *   walk.c       paths -> what is to be saved          reference.c what new frames could be deltas of
+ *   list.c  remove.c  verify.c  stats.c  diff.c  writer.c                                                         */
 #ifndef CKPT_STORE_INTERNAL_H
 #define CKPT_STORE_INTERNAL_H
 
