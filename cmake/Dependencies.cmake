@@ -17,6 +17,15 @@ ckpt_dependency(Zstd       "libzstd-dev"     "entropy coding")
 ckpt_dependency(Jansson    "libjansson-dev"  "snapshots, safetensors headers, --json")
 ckpt_dependency(Xxhash     "libxxhash-dev"   "chunk checks, finding equal bytes")
 ckpt_dependency(Libdeflate "libdeflate-dev"  "CRC-32 of zip files")
+# Training is a plugin of its own; without these it is left out, and its commands say so.
+ckpt_dependency(Dnnl   "libdnnl-dev" "training: convolutions and matrix products" RECOMMENDED)
+ckpt_dependency(OpenMP "gcc"         "training: the threads of oneDNN"            RECOMMENDED)
+ckpt_dependency(ZLIB   "zlib1g-dev"  "training: data sets in .gz and .npz files"  RECOMMENDED)
+if(Dnnl_FOUND AND OpenMP_C_FOUND AND ZLIB_FOUND)
+  set(CKPT_TRAIN ON)
+else()
+  set(CKPT_TRAIN OFF)
+endif()
 # Who only builds and installs needs nothing of the tests: without their packages they are switched off, and the summary
 # says why.
 set(CKPT_TESTS_NOTE "ctest")

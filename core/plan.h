@@ -1,0 +1,50 @@
+/* Plan: the operations of a network for one batch size, and the place of every buffer in one arena.
+ *
+ *     plan_new(&full,  b, n, 512, PLAN_TRAIN, err);       three plans,
+ *     plan_new(&rest,  b, n, 240, PLAN_TRAIN, err);       made once,
+ *     plan_new(&eval,  b, n, 512, PLAN_EVALUATE, err);    in the same memory of the largest plan_bytes
+ *     plan_bind(full, arena, weights, grads);
+ *     b->gather(plan_batch(full), b, samples, size, indices, 512, 512, 1 / 255.0f, err);
+ *     plan_run(&result, full, labels, 512, NULL, err);    the gradients now stand in grads
+ *
+ * Times of a plan with n operations: forward of operation i at i, the loss at n, backward of operation i at 2 n - i. */
+#ifndef CORE_PLAN_H
+#define CORE_PLAN_H
+
+#include "backend.h"
+
+typedef enum plan_mode { PLAN_TRAIN, PLAN_EVALUATE } plan_mode;
+
+typedef struct plan plan;
+
+int plan_new(plan **out, backend *b, const net *n, size_t batch, plan_mode mode, ckpt_error *err);
+size_t plan_bytes(const plan *p);
+size_t plan_batch_size(const plan *p);
+/* `arena` has plan_bytes of the backend's memory; weights and grads (NULL in PLAN_EVALUATE) have net.weight_count
+ * floats.
+ */
+void plan_bind(plan *p, void *arena, const float *weights, float *grads);
+void *plan_batch(const plan *p); /* [batch][channels][height][width], for gather; valid until the next plan_run */
+
+/* Forward, loss, and with PLAN_TRAIN backward. `labels` has a label for each of `count` rows; probabilities
+ * ([batch][classes]) may be NULL. */
+int plan_run(loss_result *out, plan *p, const uint8_t *labels, size_t count, float *probabilities, ckpt_error *err);
+
+/* Where time went: sums since the plan was made, when profiling was switched on. */
+typedef struct plan_row {
+    const char *name; /* of the operation, or "loss" */
+    uint64_t calls;
+    double forward_seconds, backward_seconds;
+    double forward_flops, backward_flops, forward_bytes, backward_bytes; /* of one call */
+} plan_row;
+void plan_profile(plan *p, bool on);
+size_t plan_row_count(const plan *p);
+void plan_row_get(plan_row *out, const plan *p, size_t i);
+
+/* After plan_run gave a loss that is not finite: looks through the values of the forward pass that are still in memory,
+ * in order, and names the operation whose output first holds NaN or infinity; NULL when none of those left does. */
+const char *plan_first_bad(const plan *p);
+
+void plan_free(plan *p); /* NULL is fine */
+
+#endif

@@ -1,0 +1,111 @@
+/* Trainer: one training as its parts see it.
+ *
+ *   train.c        the public functions: new, resume, run, free; what they refuse
+ *   trainer.c      memory and plans of a training; the loop over steps and epochs; evaluation
+ *   run_saver.c    checkpoints of a run: with what meta, through the background writer; pruning; what failed
+ *   run_finder.c   which checkpoint of a run to go on from
+ *   report.c       rates, time left, events to the caller and to the run's log
+ *   model.c        networks of checkpoints, for evaluation and prediction
+ *
+ * The rhythm. A checkpoint is made when step % every == 0, at the end of each epoch (after its validation, so that it
+ * can be `best`), at the very end (importance KEEP, tag NAME-final), and when the caller stops it (KEEP). A state whose
+ * position is the end of its epoch has not been validated yet: who resumes it validates first. So a checkpoint that
+ * falls on the end of an epoch by its step is made once, after the validation. */
+#ifndef CORE_TRAINER_H
+#define CORE_TRAINER_H
+
+#include "dataset.h"
+#include "order.h"
+#include "plan.h"
+#include "runlog.h"
+#include "state.h"
+
+#include <ckpt/train.h>
+
+/* ---- report.c ---- */
+
+/* Tells the caller and the log what happens. */
+typedef struct report {
+    ckpt_training_event_fn event;
+    void *payload;
+    runlog *log; /* or NULL */
+    uint64_t epochs, steps, steps_begin;
+    double begin, line_begin, epoch_begin; /* monotonic seconds; time in validation is taken out of the last two */
+    uint64_t line_images, epoch_images, images;
+    double train_seconds;
+    bool stop; /* the callback asked for it */
+} report;
+
+void report_start(report *r, const state *s, uint64_t steps_total);
+void report_step(report *r, const state *s, size_t images); /* BATCH */
+void report_line(report *r, const state *s, double loss, double accuracy);
+void report_validating(report *r, const state *s, uint64_t done,
+                       uint64_t total); /* BATCH; not counted as training time */
+void report_epoch(report *r, const state *s, double loss, double accuracy, double val_loss, double val_accuracy,
+                  bool best);
+void report_finished(report *r, const state *s, double test_loss, double test_accuracy);
+void report_started(report *r, const state *s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void report_note(report *r, const state *s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void report_warning(report *r, const state *s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- run_saver.c ---- */
+
+typedef struct run_saver run_saver;
+
+/* `store_path` is the .ckpt folder. Saves are of `s` as it stands at the call. `data_path` goes into the meta. */
+int run_saver_open(run_saver **out, const char *store_path, const state *s, const net *n, const backend *b,
+                   const char *data_path, report *r, ckpt_error *err);
+typedef enum save_reason { SAVE_RHYTHM, SAVE_EPOCH, SAVE_BEST, SAVE_STOPPED, SAVE_FINAL } save_reason;
+/* Copies the state and returns; meta: run, epoch, data, host, seconds, images_per_s, reason, and val_acc for SAVE_EPOCH
+ * and SAVE_BEST, test_acc for SAVE_FINAL. A save that failed since the last call is told as a warning, once for each
+ * cause until one succeeds again, which is told too. SAVE_STOPPED and SAVE_FINAL wait until all is on disk and return
+ * its error. */
+int run_saver_save(run_saver *v, save_reason reason, double val_accuracy, double test_accuracy, ckpt_error *err);
+void run_saver_result(ckpt_training_result *out, run_saver *v);
+int run_saver_close(run_saver *v, ckpt_error *err); /* waits; NULL is fine */
+
+/* ---- run_finder.c ---- */
+
+/* Opens checkpoints of the run (NULL: of any), newest first, until one has a good state: values, and then tensors by
+ * `take`, which gets the opened content. Damaged ones are passed over with a warning. CKPT_ENOTFOUND when no checkpoint
+ * of the run is there, CKPT_EDATA when all are damaged. */
+typedef int (*run_take_fn)(void *payload, ckpt_content *content, size_t file, const ckpt_info *info, ckpt_error *err);
+int run_find(ckpt_store *store, const char *run, report *r, run_take_fn take, void *payload, ckpt_error *err);
+/* Has the store a checkpoint of this run? */
+int run_exists(bool *exists, ckpt_store *store, const char *run, ckpt_error *err);
+/* Value of a key of a checkpoint's meta, or NULL. */
+const char *info_meta(const ckpt_info *info, const char *key);
+
+/* ---- trainer.c ---- */
+
+typedef struct trainer {
+    backend *backend;
+    net *net;
+    dataset *data;
+    state state;
+    uint32_t *split; /* all training samples: train_count to train with, then those held back */
+    size_t train_count, held_count;
+    uint32_t *order; /* of this epoch */
+    uint64_t order_epoch;
+    plan *full, *rest, *evaluation; /* rest NULL: no short batch */
+    void *arena;
+    size_t arena_bytes;
+    float *grads;
+    uint8_t *batch_labels;
+    double gather_seconds, adam_seconds, save_seconds, validation_seconds; /* with profile */
+    uint64_t gather_calls, adam_calls, save_calls, validation_calls;
+    bool profile;
+} trainer;
+
+/* Makes everything that a training of `values` needs, with first weights. The data are taken over, also on failure. */
+int trainer_open(trainer *t, const recipe_values *values, backend *b, dataset *data, bool profile, ckpt_error *err);
+/* One step: the next batch of the epoch; the state moves on. CKPT_EDIFFER names the first bad tensor and leaves the
+ * state before the step when the loss is bad, and is only found after the update when that went wrong. */
+int trainer_step(trainer *t, ckpt_error *err);
+size_t trainer_epoch_samples(const trainer *t); /* that an epoch trains with: drop_last taken into account */
+/* Loss and accuracy over `count` samples at `indices` (NULL: 0, 1, 2, ...) of `from`; `tell` may be NULL. */
+int trainer_evaluate(ckpt_evaluation *out, trainer *t, const samples *from, const uint32_t *indices, size_t count,
+                     report *tell, ckpt_error *err);
+void trainer_close(trainer *t);
+
+#endif
