@@ -33,3 +33,21 @@ size_t word_distance(const char *a, const char *b)
     }
     return above[b_size];
 }
+
+const char *word_nearest(const char *word, const char *const *list)
+{
+    const char *nearest = NULL;
+    const size_t length = strlen(word);
+    size_t nearest_distance = 1 + (length > 9 ? 3 : length / 3);
+
+    for (; *list; list++) {
+        size_t distance = word_distance(word, *list);
+        if (length >= 2 && strncmp(word, *list, length) == 0)
+            distance = 0; /* an abbreviation */
+        if (distance < nearest_distance) {
+            nearest_distance = distance;
+            nearest = *list;
+        }
+    }
+    return nearest;
+}

@@ -10,4 +10,8 @@
  * SIZE_MAX when one of them is too long. */
 size_t word_distance(const char *a, const char *b);
 
+/* The word of the list (ended by NULL) that `word` most likely meant: one that it abbreviates, or the first of those
+ * nearest; NULL when none is near. */
+const char *word_nearest(const char *word, const char *const *list);
+
 #endif

@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include "fail.h"
+#include "word.h"
 
 #include <string.h>
 

@@ -10,24 +10,6 @@
 #define WORD_COMPARE_MAX 32 /* longer words are not guessed at */
 #define OPTION_ROWS_MAX  64 /* of the command and the program together */
 
-const char *word_nearest(const char *word, const char *const *list)
-{
-    const char *nearest = NULL;
-    size_t length = strlen(word);
-    size_t nearest_distance = 1 + (length > 9 ? 3 : length / 3);
-
-    for (; *list; list++) {
-        size_t distance = word_distance(word, *list);
-        if (length >= 2 && strncmp(word, *list, length) == 0)
-            distance = 0; /* an abbreviation */
-        if (distance < nearest_distance) {
-            nearest_distance = distance;
-            nearest = *list;
-        }
-    }
-    return nearest;
-}
-
 static const option *rows_find(const option *rows, const char *name, size_t length)
 {
     for (; rows && rows->name; rows++)

@@ -74,7 +74,4 @@ int64_t arguments_count(const arguments *args, const char *name, int64_t otherwi
 /* The i-th value of an OPT_PAIR; NULL past the last. */
 const char *arguments_pair(const arguments *args, const char *name, size_t i);
 
-/* The word of the list (ended by NULL) that `word` most likely meant; NULL when none is near. */
-const char *word_nearest(const char *word, const char *const *list);
-
 #endif

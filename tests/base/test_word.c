@@ -45,12 +45,24 @@ static void words_that_are_too_long_are_far_away(void **state)
     assert_true(word_distance(longer, longest) == SIZE_MAX);
 }
 
+static void the_nearest_word_is_what_was_meant(void **state)
+{
+    static const char *const WORDS[] = {"restore", "resume", "save", NULL};
+    (void)state;
+    assert_string_equal(word_nearest("resotre", WORDS), "restore");
+    assert_string_equal(word_nearest("sve", WORDS), "save");
+    assert_string_equal(word_nearest("resu", WORDS), "resume"); /* an abbreviation */
+    assert_null(word_nearest("train", WORDS));
+    assert_null(word_nearest("x", WORDS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_letter_inserted_removed_or_replaced_counts),
         cmocka_unit_test(neighbours_exchanged_count_once),
         cmocka_unit_test(words_that_are_too_long_are_far_away),
+        cmocka_unit_test(the_nearest_word_is_what_was_meant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
