@@ -4,6 +4,7 @@
  *
  * Of the two jobs at most one is in each of these states, so that a state always finds memory that is not in flight.
  * That memory was faulted in when it was first used. */
+#include "retention.h"
 #include "save_internal.h"
 
 #include "fail.h"
@@ -32,6 +33,12 @@ typedef struct job {
     size_t memory_size; /* kept from request to request */
 } job;
 
+/* A prune that was asked for. */
+typedef struct prune_request {
+    bool wanted;
+    char *keep; /* or NULL: the policy of the config */
+} prune_request;
+
 struct ckpt_writer {
     ckpt_store *store; /* the thread's own */
     pthread_t thread;
@@ -40,9 +47,12 @@ struct ckpt_writer {
     pthread_cond_t changed;
     job jobs[2];
     job *filling, *staged, *in_flight; /* into jobs, or NULL */
-    bool stop;
+    prune_request prune_next;          /* once nothing is in flight */
+    prune_request prune_later;         /* once the staged one has been written */
+    bool pruning, stop;
     int rc; /* the failure that nobody has been told of yet */
     ckpt_error err;
+    const char *failed; /* "save" or "prune" */
     ckpt_writer_stats stats;
 };
 
@@ -180,40 +190,79 @@ out:
 
 /* ---- The thread ---- */
 
+/* With the lock held. Of several failures the first is the one that explains the others. */
+static void failure_keep(ckpt_writer *w, const char *what, int rc, const ckpt_error *err)
+{
+    if (w->rc)
+        return;
+    w->rc = rc;
+    w->err = *err;
+    w->failed = what;
+}
+
+/* With the lock held, which is let go meanwhile: writes the staged job. */
+static void writer_save(ckpt_writer *w)
+{
+    request *const r = &w->staged->request;
+    ckpt_error err = {0};
+    ckpt_save_result result = {0};
+
+    w->in_flight = w->staged;
+    w->staged = NULL;
+    w->prune_next = w->prune_later;
+    w->prune_later = (prune_request){0};
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    const int rc = ckpt_save_tensors(&result, w->store, r->file_name, r->tensors, r->tensor_count, r->values,
+                                     r->value_count, &r->options, &err);
+    pthread_mutex_lock(&w->lock);
+    request_clear(r);
+    if (rc) {
+        w->stats.failed++;
+        failure_keep(w, "save", rc, &err);
+    } else {
+        w->stats.committed++;
+        w->stats.last = result;
+    }
+    w->in_flight = NULL;
+}
+
+/* With the lock held, which is let go meanwhile. */
+static void writer_prune(ckpt_writer *w)
+{
+    const prune_request request = w->prune_next;
+    const ckpt_prune_options options = {.size = sizeof options, .keep = request.keep};
+    ckpt_prune_result result = {0};
+    ckpt_error err = {0};
+
+    w->prune_next = (prune_request){0};
+    w->pruning = true;
+    pthread_mutex_unlock(&w->lock);
+    const int rc = ckpt_prune(&result, w->store, &options, &err);
+    free(request.keep);
+    pthread_mutex_lock(&w->lock);
+    if (rc && rc != CKPT_EBUSY)
+        failure_keep(w, "prune", rc, &err);
+    w->stats.pruned_checkpoints += result.removed_checkpoints;
+    w->stats.pruned_bytes += result.freed_bytes;
+    ckpt_prune_result_clear(&result);
+    w->pruning = false;
+}
+
 static void *writer_main(void *payload)
 {
     ckpt_writer *const w = payload;
 
     pthread_mutex_lock(&w->lock);
     for (;;) {
-        while (!w->staged && !w->stop)
+        while (!w->prune_next.wanted && !w->staged && !w->stop)
             pthread_cond_wait(&w->changed, &w->lock);
-        if (!w->staged)
+        if (w->prune_next.wanted)
+            writer_prune(w);
+        else if (w->staged)
+            writer_save(w);
+        else
             break;
-        request *const r = &w->staged->request;
-        w->in_flight = w->staged;
-        w->staged = NULL;
-        pthread_cond_broadcast(&w->changed);
-        pthread_mutex_unlock(&w->lock);
-
-        ckpt_error err = {0};
-        ckpt_save_result result = {0};
-        const int rc = ckpt_save_tensors(&result, w->store, r->file_name, r->tensors, r->tensor_count, r->values,
-                                         r->value_count, &r->options, &err);
-
-        pthread_mutex_lock(&w->lock);
-        request_clear(r);
-        if (rc) {
-            w->stats.failed++;
-            if (!w->rc) { /* the first is the one that explains the others */
-                w->rc = rc;
-                w->err = err;
-            }
-        } else {
-            w->stats.committed++;
-            w->stats.last = result;
-        }
-        w->in_flight = NULL;
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
@@ -303,7 +352,7 @@ static int request_stage(ckpt_writer *w, request *r, ckpt_error *err)
     if (rc == 0) {
         rc = take_failure(w, err);
         if (rc)
-            error_prefix(err, "an earlier save failed");
+            error_prefix(err, "an earlier %s failed", w->failed);
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -332,10 +381,35 @@ out:
     return rc;
 }
 
+int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err)
+{
+    int rc = 0;
+    retention_policy policy;
+    prune_request request = {.wanted = true};
+
+    if (keep)
+        TRY(retention_parse(&policy, keep, err));
+    TRY(text_copy(&request.keep, keep, err));
+    pthread_mutex_lock(&writer->lock);
+    prune_request *const slot = writer->staged ? &writer->prune_later : &writer->prune_next;
+    free(slot->keep);
+    *slot = request;
+    pthread_cond_broadcast(&writer->changed);
+    pthread_mutex_unlock(&writer->lock);
+out:
+    return rc;
+}
+
+/* With the lock held. A prune that waits for a staged save needs no look of its own. */
+static bool is_idle(const ckpt_writer *w)
+{
+    return !w->filling && !w->staged && !w->in_flight && !w->prune_next.wanted && !w->pruning;
+}
+
 int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err)
 {
     pthread_mutex_lock(&writer->lock);
-    while (writer->filling || writer->staged || writer->in_flight)
+    while (!is_idle(writer))
         pthread_cond_wait(&writer->changed, &writer->lock);
     const int rc = take_failure(writer, err);
     pthread_mutex_unlock(&writer->lock);

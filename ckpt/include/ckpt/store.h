@@ -183,6 +183,7 @@ typedef struct ckpt_writer_stats {
     uint64_t committed, replaced, dropped, failed;
     double blocked_seconds; /* time spent inside submit, in all */
     ckpt_save_result last;
+    uint64_t pruned_checkpoints, pruned_bytes; /* removed by ckpt_writer_prune */
 } ckpt_writer_stats;
 
 /* Opens the store (`store_path` and errors as for ckpt_store_open) and starts the thread, which runs with all signals
@@ -194,7 +195,12 @@ CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const c
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
                                 const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                                 ckpt_importance importance, ckpt_error *err);
-CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until nothing is staged or in flight */
+/* Asks the thread to apply a retention policy, as ckpt_prune does with `keep` (NULL: that of the config), when what is
+ * staged or in flight now has been written; returns at once. Of requests that wait for the same save only the newest is
+ * carried out. A failure is told like that of a save, but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE:
+ * `keep` is not a policy, and nothing was asked for. */
+CKPT_API int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err);
+CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until all that was asked for is done */
 CKPT_API void ckpt_writer_stats_get(ckpt_writer_stats *out, ckpt_writer *writer);
 CKPT_API int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err); /* waits, then frees, also when it fails */
 
