@@ -12,7 +12,9 @@
  * draws of one epoch are numbered 0, 1, 2, ... as they are made). */
 void order_shuffle(uint32_t *items, size_t count, uint64_t seed, random_purpose purpose, uint32_t epoch);
 
-/* Writes 0 .. count - 1 into items, `held` of them (chosen by the seed) last; both parts in rising order. */
+/* Writes 0 .. count - 1 into items, `held` of them (chosen by the seed) last; both parts in rising order. Item i is
+ * held when a number drawn below count - i, as in order_shuffle, is below how many are still to be held (Knuth, "The
+ * Art of Computer Programming", 3.4.2, algorithm S). */
 void order_split(uint32_t *items, size_t count, size_t held, uint64_t seed);
 
 #endif

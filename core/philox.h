@@ -21,4 +21,14 @@ void random_block(uint32_t out[4], uint64_t seed, random_purpose purpose, uint32
 /* The `index`-th number: word index % 4 of block index / 4. */
 uint32_t random_word(uint64_t seed, random_purpose purpose, uint32_t epoch, uint64_t index);
 
+/* The numbers 0, 1, 2, ... one after the other: the same as random_word gives, for a quarter of the work. */
+typedef struct random_sequence {
+    uint64_t seed;
+    random_purpose purpose;
+    uint32_t epoch;
+    uint64_t index; /* of the next; begins at 0 */
+    uint32_t block[4];
+} random_sequence;
+uint32_t random_next(random_sequence *s);
+
 #endif
