@@ -1,107 +1,9 @@
 #include "file_tree.h"
+#include "writer_fixture.h"
 
 #include "alloc_fail.h"
-#include "gate.h"
 
-#include <pthread.h>
 #include <signal.h>
-
-#define STATE_FLOATS     5000
-#define STATE_FLOATS_MAX 15000
-
-typedef struct writing {
-    fixture *f;
-    ckpt_writer *writer;
-    gate gate;
-} writing;
-
-static int setup(void **state)
-{
-    writing *const w = calloc(1, sizeof *w);
-    if (!w || fixture_setup((void **)&w->f))
-        return -1;
-    pthread_mutex_init(&w->gate.lock, NULL);
-    pthread_cond_init(&w->gate.changed, NULL);
-    const ckpt_open_options options = {
-        .size = sizeof options, .threads = 1, .progress = gate_pass, .payload = &w->gate};
-    MUST(ckpt_writer_open(&w->writer, w->f->root, &options, ERR));
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    writing *const w = *state;
-    void *f = w->f;
-    gate_set(&w->gate, true, false);
-    (void)ckpt_writer_close(w->writer, NULL);
-    const int rc = fixture_teardown(&f);
-    pthread_cond_destroy(&w->gate.changed);
-    pthread_mutex_destroy(&w->gate.lock);
-    free(w);
-    return rc;
-}
-
-/* Submits a state of so many elements, each of them `value`, under the step of that number. */
-static int submit_floats(writing *w, unsigned value, size_t count, ckpt_importance importance, ckpt_error *err)
-{
-    float data[STATE_FLOATS_MAX];
-    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {count}, data};
-    for (size_t i = 0; i < count; i++)
-        data[i] = (float)value;
-    options.step = value;
-    const int rc = ckpt_writer_submit(w->writer, NULL, &tensor, 1, NULL, 0, &options, importance, err);
-    memset(data, 0xee, sizeof data);
-    return rc;
-}
-
-static int submit(writing *w, unsigned value, ckpt_importance importance, ckpt_error *err)
-{
-    return submit_floats(w, value, STATE_FLOATS, importance, err);
-}
-
-/* Submits a first state and returns when its save is in flight, standing at the gate. */
-static void submit_in_flight(writing *w, unsigned value)
-{
-    MUST(submit(w, value, CKPT_ORDINARY, ERR));
-    gate_await_arrival(&w->gate);
-}
-
-static void open_gate_and_wait(writing *w)
-{
-    gate_set(&w->gate, true, false);
-    MUST(ckpt_writer_wait(w->writer, ERR));
-}
-
-static ckpt_writer_stats stats_of(writing *w)
-{
-    ckpt_writer_stats stats;
-    ckpt_writer_stats_get(&stats, w->writer);
-    return stats;
-}
-
-/* Is there a checkpoint of this step, and does it hold the state submitted for it? */
-static bool is_saved_floats(writing *w, unsigned value, size_t count)
-{
-    char name[32];
-    float data[STATE_FLOATS_MAX];
-    ckpt_error err = {0};
-    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {count}, data};
-    snprintf(name, sizeof name, "step:%u", value);
-    const int rc = ckpt_restore_tensors(w->f->store, name, &tensor, 1, &err);
-    if (rc == CKPT_ENOTFOUND)
-        return false;
-    assert_int_equal(rc, 0);
-    for (size_t i = 0; i < count; i++)
-        assert_true(data[i] == (float)value);
-    return true;
-}
-
-static bool is_saved(writing *w, unsigned value)
-{
-    return is_saved_floats(w, value, STATE_FLOATS);
-}
 
 /* ---- Copies ---- */
 
@@ -533,7 +435,7 @@ static void signals_are_left_to_the_threads_of_the_program(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, writing_setup, writing_teardown)
     const struct CMUnitTest tests[] = {
         CASE(what_the_caller_changes_after_submit_is_not_saved),
         CASE(the_state_in_flight_and_the_staged_one_have_a_buffer_each),
