@@ -1,0 +1,36 @@
+/* Reference: the backend of plain loops, the truth that others are tested against.
+ *
+ * Values always have block 1. Every sum is made in double, in the order in which the loops stand, and rounded once to
+ * float; so the results depend on nothing but the numbers that come in. Where PyTorch says what happens to NaN, equal
+ * maxima and windows beyond the edge, the same happens here. */
+#ifndef CORE_REFERENCE_BACKEND_H
+#define CORE_REFERENCE_BACKEND_H
+
+#include "backend.h"
+
+#define REFERENCE_WINDOW_MAX                                                                                           \
+    (UINT8_MAX + 1u) /* numbers in a window of maxpool: the winner's place is kept in a byte                           \
+                      */
+
+/* An operation is one layer. */
+typedef struct reference_op {
+    op base; /* first, so that an op * is a reference_op * too */
+    layer layer;
+    value in;
+} reference_op;
+
+/* One for each kind of layer: fills in what `base` says of the operation beside name, layer_count, out, bytes and free.
+ * CKPT_EUSAGE for a layer that cannot be done. */
+int reference_conv_make(reference_op *r, const op_request *request, ckpt_error *err);
+int reference_dense_make(reference_op *r, const op_request *request, ckpt_error *err);
+int reference_flatten_make(reference_op *r, const op_request *request, ckpt_error *err);
+int reference_maxpool_make(reference_op *r, const op_request *request, ckpt_error *err);
+int reference_relu_make(reference_op *r, const op_request *request, ckpt_error *err);
+
+/* Members of the backend. */
+int reference_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err);
+int reference_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
+                     size_t count, size_t batch, float scale, ckpt_error *err);
+int reference_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err);
+
+#endif
