@@ -4,7 +4,8 @@
  *     TRY(net_parse(&n, "conv 32 3x3, relu, maxpool 2, flatten, dense 10", (dims){1, 28, 28}, 10, err));
  *
  *     layers := layer ("," layer)*
- *     layer  := "conv" channels SIZE ("stride" n)? ("pad" n)?     SIZE is "3x3" (height x width) or "3"
+ *     layer  := "conv" channels SIZE ("stride" n)? ("pad" n)?     SIZE is "3x3" (height x width) or "3"; stride and pad
+ *                                                                 may change places; pad is smaller than SIZE
  *             | "maxpool" SIZE ("stride" n)?                      stride: SIZE unless given; windows beyond the edge
  *             | "relu" | "flatten"                                are left out, as PyTorch does
  *             | "dense" features
