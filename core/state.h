@@ -51,7 +51,7 @@ bool environment_same(char *why, size_t why_size, const environment *recorded, c
 typedef struct history {
     int64_t *step;
     double *loss, *accuracy, *val_accuracy;
-    size_t count;
+    size_t count, capacity;
 } history;
 
 typedef struct state {
@@ -71,7 +71,9 @@ typedef struct state {
     float *weights, *exp_avg, *exp_avg_sq;
 } state;
 
+/* Room for so many rows, or STATE_HISTORY_MAX if that is less; what is there stays. CKPT_ENOMEM. */
 int history_reserve(history *h, size_t rows, ckpt_error *err);
+/* There is room, or STATE_HISTORY_MAX rows are reserved, and the oldest goes when all are used. */
 void history_add(history *h, int64_t step, double loss, double accuracy, double val_accuracy);
 void history_clear(history *h);
 
@@ -79,7 +81,7 @@ void history_clear(history *h);
  * texts and the history up to date without allocating. */
 typedef struct state_view state_view;
 int state_view_new(state_view **out, const state *s, const net *n, ckpt_error *err);
-int state_view_update(state_view *v, ckpt_error *err);
+void state_view_update(state_view *v);
 const ckpt_tensor *state_view_tensors(size_t *count, const state_view *v);
 const ckpt_value *state_view_values(size_t *count, const state_view *v);
 void state_view_free(state_view *v); /* NULL is fine */

@@ -53,7 +53,7 @@ void report_warning(report *r, const state *s, const char *format, ...) __attrib
 typedef struct run_saver run_saver;
 
 /* `store_path` is the .ckpt folder. Saves are of `s` as it stands at the call. `data_path` goes into the meta. */
-int run_saver_open(run_saver **out, const char *store_path, const state *s, const net *n, const backend *b,
+int run_saver_open(run_saver **out, const char *store_path, const state *s, const net *n, backend *b,
                    const char *data_path, report *r, ckpt_error *err);
 typedef enum save_reason { SAVE_RHYTHM, SAVE_EPOCH, SAVE_BEST, SAVE_STOPPED, SAVE_FINAL } save_reason;
 /* Copies the state and returns; meta: run, epoch, data, host, seconds, images_per_s, reason, and val_acc for SAVE_EPOCH
