@@ -28,7 +28,7 @@
 #include <ckpt/store.h> /* ckpt_dtype */
 #include <stdbool.h>
 
-#define BACKEND_ALIGNMENT 64 /* bytes; of all memory that operations get */
+#define BACKEND_ALIGNMENT 64 /* bytes; of all memory that operations get, but for parameters inside their vector */
 #define BACKEND_TEXT_SIZE 96
 
 typedef struct backend backend;
@@ -78,7 +78,7 @@ typedef struct op_request {
                           reads what is between */
     value in;          /* as it will come */
     bool training;     /* backward will be called */
-    bool wants_in_grad; /* false for the first layer */
+    bool wants_in_grad; /* false for the first layer, and where no layer before has parameters */
 } op_request;
 
 /* Softmax and cross-entropy of a batch, in one pass. */

@@ -17,6 +17,7 @@ typedef enum plan_mode { PLAN_TRAIN, PLAN_EVALUATE } plan_mode;
 
 typedef struct plan plan;
 
+/* `b` and `n` stay the caller's and must outlive the plan. */
 int plan_new(plan **out, backend *b, const net *n, size_t batch, plan_mode mode, ckpt_error *err);
 size_t plan_bytes(const plan *p);
 size_t plan_batch_size(const plan *p);
@@ -27,7 +28,7 @@ void plan_bind(plan *p, void *arena, const float *weights, float *grads);
 void *plan_batch(const plan *p); /* [batch][channels][height][width], for gather; valid until the next plan_run */
 
 /* Forward, loss, and with PLAN_TRAIN backward. `labels` has a label for each of `count` rows; probabilities
- * ([batch][classes]) may be NULL. */
+ * ([batch][classes]) may be NULL. A loss that is not finite ends it: there are no gradients then. */
 int plan_run(loss_result *out, plan *p, const uint8_t *labels, size_t count, float *probabilities, ckpt_error *err);
 
 /* Where time went: sums since the plan was made, when profiling was switched on. */
@@ -42,7 +43,9 @@ size_t plan_row_count(const plan *p);
 void plan_row_get(plan_row *out, const plan *p, size_t i);
 
 /* After plan_run gave a loss that is not finite: looks through the values of the forward pass that are still in memory,
- * in order, and names the operation whose output first holds NaN or infinity; NULL when none of those left does. */
+ * in order, and names the operation whose output first holds NaN or infinity; NULL when none of those left does. Those
+ * that backward reads and the logits are always left, others where no later one took their place: the operation named
+ * is the first bad one or one soon after it. */
 const char *plan_first_bad(const plan *p);
 
 void plan_free(plan *p); /* NULL is fine */
