@@ -8,11 +8,13 @@
 #define COMMANDS_MAX 64
 
 extern const command CMD_INIT, CMD_SAVE, CMD_RESTORE, CMD_LOG, CMD_SHOW, CMD_DIFF, CMD_STATS, CMD_TAG, CMD_RM,
-    CMD_PRUNE, CMD_VERIFY, CMD_BENCH, CMD_HELP, CMD_VERSION, CMD_COMPLETION, CMD_MAN;
+    CMD_PRUNE, CMD_VERIFY, CMD_TRAIN, CMD_RESUME, CMD_EVAL, CMD_PREDICT, CMD_BENCH, CMD_HELP, CMD_VERSION,
+    CMD_COMPLETION, CMD_MAN;
 
-const command *const COMMANDS[] = {&CMD_INIT,  &CMD_SAVE,    &CMD_RESTORE,    &CMD_LOG,   &CMD_SHOW,   &CMD_DIFF,
-                                   &CMD_STATS, &CMD_TAG,     &CMD_RM,         &CMD_PRUNE, &CMD_VERIFY, &CMD_BENCH,
-                                   &CMD_HELP,  &CMD_VERSION, &CMD_COMPLETION, &CMD_MAN,   NULL};
+const command *const COMMANDS[] = {&CMD_INIT,       &CMD_SAVE, &CMD_RESTORE, &CMD_LOG,   &CMD_SHOW,   &CMD_DIFF,
+                                   &CMD_STATS,      &CMD_TAG,  &CMD_RM,      &CMD_PRUNE, &CMD_VERIFY, &CMD_TRAIN,
+                                   &CMD_RESUME,     &CMD_EVAL, &CMD_PREDICT, &CMD_BENCH, &CMD_HELP,   &CMD_VERSION,
+                                   &CMD_COMPLETION, &CMD_MAN,  NULL};
 
 const option GLOBAL_OPTIONS[] = {
     {"store", 's', OPT_DIR, "STORE",
@@ -34,6 +36,7 @@ const exit_status EXIT_STATUSES[] = {
     {3, "data are damaged"},
     {4, "not found"},
     {5, "no space"},
+    {7, "stopped with its state saved; go on later"},
     {8, "busy: another process is at work on the store"},
     {9, "a feature is missing, or the store is newer than this program"},
     {10, "input or output failed"},
@@ -84,7 +87,7 @@ int command_unknown(const char *name, ckpt_error *err)
 
 const char *command_group_title(command_group group)
 {
-    static const char *const TITLES[GROUP_COUNT] = {"Keep and get back", "Look", "Care", "About"};
+    static const char *const TITLES[GROUP_COUNT] = {"Keep and get back", "Look", "Care", "Train", "About"};
     return TITLES[group];
 }
 
@@ -100,6 +103,8 @@ const char *exit_status_meaning(unsigned char status, const command *c)
 {
     if (status == 2 && !can_be_asked(c))
         return "wrong usage";
+    if (status == 1 && c->group == GROUP_TRAINING)
+        return "NaN or infinity came up; the last good checkpoint is kept";
     const exit_status *row = EXIT_STATUSES;
     while (row->meaning && row->status != status)
         row++;

@@ -10,7 +10,14 @@
 struct session;
 
 /* Headings of the overview, in its order. */
-typedef enum command_group { GROUP_START, GROUP_LOOK, GROUP_CARE, GROUP_ABOUT, GROUP_COUNT } command_group;
+typedef enum command_group {
+    GROUP_START,
+    GROUP_LOOK,
+    GROUP_CARE,
+    GROUP_TRAINING,
+    GROUP_ABOUT,
+    GROUP_COUNT
+} command_group;
 
 /* What the shell offers for a word of the command line. */
 typedef enum completes {

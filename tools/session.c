@@ -15,14 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NOTES_MAX     10   /* of one run; the rest are counted */
+#define NOTES_MAX 10 /* of one run; the rest are counted */
 
-static volatile sig_atomic_t stop_requested;
+static volatile sig_atomic_t stop_signal; /* the first that came; 0: none */
 
 static void on_signal(int number)
 {
-    (void)number;
-    stop_requested = 1;
+    if (!stop_signal)
+        stop_signal = number;
 }
 
 /* Once: a second signal has its usual effect, should the work not come to its next progress call. A signal that the
@@ -47,12 +47,20 @@ void session_catch_signals(session *s)
 
 bool session_stopped(void)
 {
-    return stop_requested;
+    return stop_signal != 0;
+}
+
+int session_signal(void)
+{
+    return stop_signal;
 }
 
 static void work_show(session *s, const char *what)
 {
-    const progress_options options = {.out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what};
+    progress_options options = {
+        .out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what, .counts = s->work_counts};
+    if (s->work_counts && options.mode == PROGRESS_LINES)
+        options.mode = PROGRESS_NONE;
     s->work = what;
     progress_start(&s->progress, &options);
 }
@@ -60,6 +68,14 @@ static void work_show(session *s, const char *what)
 void session_work_begin(session *s, const char *what)
 {
     session_catch_signals(s);
+    s->work_counts = false;
+    work_show(s, what);
+}
+
+void session_count_begin(session *s, const char *what)
+{
+    session_catch_signals(s);
+    s->work_counts = true;
     work_show(s, what);
 }
 
@@ -90,7 +106,7 @@ static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
 {
     session *s = payload;
     progress_update(&s->progress, done_bytes, total_bytes);
-    return stop_requested;
+    return session_stopped();
 }
 
 static void on_note(void *payload, const char *note)

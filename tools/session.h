@@ -21,6 +21,7 @@ typedef struct session {
     bool notes_are_warnings; /* of commands to which the library notes nothing but trouble */
     size_t note_count;
     const char *work; /* what is under way; NULL: nothing */
+    bool work_counts; /* things, not bytes */
     progress progress;
 } session;
 
@@ -35,10 +36,14 @@ void session_close(session *s);
  * CKPT_EINTERRUPTED. */
 void session_work_begin(session *s, const char *what);
 void session_work_end(session *s); /* also when nothing is under way */
+/* A bar for work that tells session.progress itself how many of its things are done. `what` must stay until
+ * session_work_end. It is for terminals only: such work prints lines of its own, or is short. */
+void session_count_begin(session *s, const char *what);
 
 /* From now on the first SIGINT or SIGTERM makes session_stopped() true; a second one has its usual effect. */
 void session_catch_signals(session *s);
 bool session_stopped(void);
+int session_signal(void); /* the one that stopped it, or 0 */
 
 /* "note: ..." or "warning: ..." on stderr; notes not with --quiet. */
 void session_note(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -46,6 +46,9 @@ typedef struct ckpt_recipe ckpt_recipe;
 /* `name` is a preset, or else the path of an INI file. CKPT_ENOTFOUND names the nearest preset; CKPT_EFORMAT and
  * CKPT_EUSAGE name line and key of what is wrong, with the nearest known key. */
 CKPT_API int ckpt_recipe_open(ckpt_recipe **out, const char *name, ckpt_error *err);
+/* That of the newest good checkpoint of the run (NULL: of any run) in the store, to be changed and given to
+ * ckpt_training_resume. CKPT_ENOTFOUND when there is none. */
+CKPT_API int ckpt_recipe_open_run(ckpt_recipe **out, const char *run, const char *store_path, ckpt_error *err);
 /* `key` is SECTION.KEY, as "optimizer.lr". CKPT_EUSAGE. */
 CKPT_API int ckpt_recipe_set(ckpt_recipe *recipe, const char *key, const char *value, ckpt_error *err);
 /* Do the values fit together? ckpt_training_new asks this too. */
