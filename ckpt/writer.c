@@ -223,6 +223,8 @@ static void writer_save(ckpt_writer *w)
     } else {
         w->stats.committed++;
         w->stats.last = result;
+        w->stats.raw_bytes += result.raw_bytes;
+        w->stats.stored_bytes += result.stored_bytes;
     }
     w->in_flight = NULL;
 }

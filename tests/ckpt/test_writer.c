@@ -94,6 +94,27 @@ static void a_newer_save_of_any_importance_replaces_a_staged_ordinary_one(void *
     assert_false(is_saved(w, 2) || is_saved(w, 3) || is_saved(w, 6));
 }
 
+/* What the listing says of each checkpoint, added up. */
+static void the_bytes_of_all_committed_saves_are_added_up(void **state)
+{
+    writing *const w = *state;
+    ckpt_list *list = NULL;
+    uint64_t raw_bytes = 0, stored_bytes = 0;
+    gate_set(&w->gate, true, false);
+    MUST(submit(w, 1, CKPT_KEEP, ERR));
+    MUST(submit(w, 2, CKPT_KEEP, ERR));
+    MUST(ckpt_writer_wait(w->writer, ERR));
+    MUST(ckpt_list_new(&list, w->f->store, ERR));
+    assert_int_equal(ckpt_list_count(list), 2);
+    for (size_t i = 0; i < 2; i++) {
+        raw_bytes += ckpt_list_get(list, i)->raw_bytes;
+        stored_bytes += ckpt_list_get(list, i)->stored_bytes;
+    }
+    ckpt_list_free(list);
+    assert_int_equal(stats_of(w).raw_bytes, raw_bytes);
+    assert_int_equal(stats_of(w).stored_bytes, stored_bytes);
+}
+
 static void an_ordinary_save_is_dropped_while_a_best_one_is_staged(void **state)
 {
     writing *const w = *state;
@@ -441,6 +462,7 @@ int main(void)
         CASE(the_state_in_flight_and_the_staged_one_have_a_buffer_each),
         CASE(defaults_are_used_without_options_and_name),
         CASE(a_newer_save_of_any_importance_replaces_a_staged_ordinary_one),
+        CASE(the_bytes_of_all_committed_saves_are_added_up),
         CASE(an_ordinary_save_is_dropped_while_a_best_one_is_staged),
         CASE(an_ordinary_save_is_dropped_while_one_to_keep_is_staged),
         CASE(a_newer_best_save_replaces_a_staged_best_one),

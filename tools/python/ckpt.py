@@ -107,7 +107,8 @@ _SaveResult = _struct("ckpt_save_result", ("id", _id), ("sequence", _u64), ("fil
                       ("raw_bytes", _u64), ("stored_bytes", _u64), ("coded_bytes", _u64), ("shared_bytes", _u64))
 _WriterStats = _struct("ckpt_writer_stats", ("submitted", _u64), ("committed", _u64), ("replaced", _u64),
                        ("dropped", _u64), ("failed", _u64), ("blocked_seconds", ctypes.c_double),
-                       ("last", _SaveResult), ("pruned_checkpoints", _u64), ("pruned_bytes", _u64))
+                       ("last", _SaveResult), ("pruned_checkpoints", _u64), ("pruned_bytes", _u64),
+                       ("raw_bytes", _u64), ("stored_bytes", _u64))
 _Info = _struct("ckpt_info", ("id", _id), ("sequence", _u64), ("time", _i64), ("step", _i64), ("files", _u64),
                 ("raw_bytes", _u64), ("stored_bytes", _u64), ("message", _text), ("meta_count", _size),
                 ("meta", ctypes.POINTER(_Value)), ("tag_count", _size), ("tags", ctypes.POINTER(_text)))

@@ -184,6 +184,7 @@ typedef struct ckpt_writer_stats {
     double blocked_seconds; /* time spent inside submit, in all */
     ckpt_save_result last;
     uint64_t pruned_checkpoints, pruned_bytes; /* removed by ckpt_writer_prune */
+    uint64_t raw_bytes, stored_bytes;          /* of all that were committed */
 } ckpt_writer_stats;
 
 /* Opens the store (`store_path` and errors as for ckpt_store_open) and starts the thread, which runs with all signals
