@@ -1,7 +1,11 @@
 /* Trainer: one training as its parts see it.
  *
- *   train.c        the public functions: new, resume, run, free; what they refuse
- *   trainer.c      memory and plans of a training; the loop over steps and epochs; evaluation
+ *   train.c        the public functions new, resume and free; what they refuse
+ *   train_run.c    the loop over steps and epochs, and when it saves
+ *   train_profile.c where the time went
+ *   trainer.c      memory and plans of a training; one step
+ *   split.c        which samples are trained with, validated on, tested on
+ *   evaluator.c    loss, accuracy and probabilities of samples
  *   run_saver.c    checkpoints of a run: with what meta, through the background writer; pruning; what failed
  *   run_finder.c   which checkpoint of a run to go on from
  *   report.c       rates, time left, events to the caller and to the run's log
@@ -14,13 +18,14 @@
 #ifndef CORE_TRAINER_H
 #define CORE_TRAINER_H
 
-#include "dataset.h"
-#include "order.h"
-#include "plan.h"
+#include "evaluator.h"
 #include "runlog.h"
 #include "state.h"
 
 #include <ckpt/train.h>
+#include <math.h>
+
+#define NOT_KNOWN ((double)NAN)
 
 /* ---- report.c ---- */
 
@@ -30,17 +35,20 @@ typedef struct report {
     void *payload;
     runlog *log; /* or NULL */
     uint64_t epochs, steps, steps_begin;
-    double begin, line_begin, epoch_begin; /* monotonic seconds; time in validation is taken out of the last two */
+    double begin, mark;             /* monotonic seconds: of the start, and up to where train_seconds counts */
+    double train_seconds;           /* that passed, but for those in validation */
+    double line_begin, epoch_begin; /* train_seconds then */
     uint64_t line_images, epoch_images, images;
-    double train_seconds;
-    bool stop; /* the callback asked for it */
+    bool stop;       /* the callback asked for it */
+    bool log_failed; /* and that was told */
 } report;
 
+/* `s` may be NULL in notes and warnings, as long as there is none. */
 void report_start(report *r, const state *s, uint64_t steps_total);
 void report_step(report *r, const state *s, size_t images); /* BATCH */
 void report_line(report *r, const state *s, double loss, double accuracy);
-void report_validating(report *r, const state *s, uint64_t done,
-                       uint64_t total); /* BATCH; not counted as training time */
+/* BATCH; not counted as training time. Called with `done` 0 before the first batch. */
+void report_validating(report *r, const state *s, uint64_t done, uint64_t total);
 void report_epoch(report *r, const state *s, double loss, double accuracy, double val_loss, double val_accuracy,
                   bool best);
 void report_finished(report *r, const state *s, double test_loss, double test_accuracy);
@@ -83,29 +91,34 @@ typedef struct trainer {
     net *net;
     dataset *data;
     state state;
-    uint32_t *split; /* all training samples: train_count to train with, then those held back */
-    size_t train_count, held_count;
+    split split;
     uint32_t *order; /* of this epoch */
     uint64_t order_epoch;
-    plan *full, *rest, *evaluation; /* rest NULL: no short batch */
+    plan *full, *rest; /* NULL: no batch of that size */
+    evaluator evaluator;
     void *arena;
     size_t arena_bytes;
     float *grads;
     uint8_t *batch_labels;
-    double gather_seconds, adam_seconds, save_seconds, validation_seconds; /* with profile */
-    uint64_t gather_calls, adam_calls, save_calls, validation_calls;
-    bool profile;
+    double gather_seconds, adam_seconds, save_seconds, validation_seconds;
+    uint64_t gather_calls, gather_samples, adam_calls, save_calls, validation_calls;
 } trainer;
 
-/* Makes everything that a training of `values` needs, with first weights. The data are taken over, also on failure. */
+/* Makes everything that a training of `values` needs, with first weights; the backend stays the caller's. The data are
+ * taken over, also on failure. CKPT_EUSAGE when recipe and data do not fit together. */
 int trainer_open(trainer *t, const recipe_values *values, backend *b, dataset *data, bool profile, ckpt_error *err);
-/* One step: the next batch of the epoch; the state moves on. CKPT_EDIFFER names the first bad tensor and leaves the
- * state before the step when the loss is bad, and is only found after the update when that went wrong. */
+/* Takes over what was read from a checkpoint but for recipe and environment, and `recorded`'s history with it, and
+ * reads the tensors. CKPT_EDATA when it cannot be the state of such a training. */
+int trainer_restore(trainer *t, state *recorded, ckpt_content *content, size_t file, ckpt_error *err);
+/* One step: the next batch of the epoch; the state moves on. CKPT_EDIFFER names the first bad tensor: when the loss is
+ * bad, the state is as before the step; when the update went wrong, the weights are bad. */
 int trainer_step(trainer *t, ckpt_error *err);
 size_t trainer_epoch_samples(const trainer *t); /* that an epoch trains with: drop_last taken into account */
-/* Loss and accuracy over `count` samples at `indices` (NULL: 0, 1, 2, ...) of `from`; `tell` may be NULL. */
-int trainer_evaluate(ckpt_evaluation *out, trainer *t, const samples *from, const uint32_t *indices, size_t count,
-                     report *tell, ckpt_error *err);
+uint64_t trainer_steps_total(const trainer *t); /* as the recipe has it */
+bool trainer_epoch_is_over(const trainer *t);   /* all its samples are done: it is to be validated */
+uint64_t trainer_memory_bytes(const trainer *t);
+/* CKPT_EINTERRUPTED when the callback of `tell` asked for it. */
+int trainer_evaluate(ckpt_evaluation *out, trainer *t, ckpt_samples which, report *tell, ckpt_error *err);
 void trainer_close(trainer *t);
 
 #endif

@@ -1,0 +1,39 @@
+#include "split.h"
+
+#include "fail.h"
+#include "order.h"
+
+#include <stdlib.h>
+
+int split_new(split *out, const recipe_values *values, const dataset *data, ckpt_error *err)
+{
+    int rc = 0;
+    const size_t count = data->train.count;
+    const double share = values->validate == VALIDATE_SPLIT ? values->validation : 0;
+    const size_t held = (size_t)(share * (double)count + 0.5);
+
+    FAIL_IF(held >= count, err, CKPT_EUSAGE, "data.validation %g holds back all of %zu samples", share, count);
+    out->indices = malloc(count * sizeof *out->indices);
+    FAIL_IF_NULL(out->indices, err);
+    order_split(out->indices, count, held, values->seed);
+    out->train_count = count - held;
+    out->held_count = held;
+out:
+    return rc;
+}
+
+void split_clear(split *s)
+{
+    free(s->indices);
+    *s = (split){0};
+}
+
+void split_part(part *out, const split *s, const recipe_values *values, const dataset *data, ckpt_samples which)
+{
+    if (which == CKPT_SAMPLES_TRAIN)
+        *out = (part){&data->train, s->indices, s->train_count};
+    else if (which == CKPT_SAMPLES_TEST || values->validate == VALIDATE_TEST)
+        *out = (part){&data->test, NULL, data->test.count};
+    else
+        *out = (part){&data->train, s->indices + s->train_count, s->held_count};
+}
