@@ -4,6 +4,7 @@
 set -eu
 build=$1
 project=$2/project
+data=$2/../golden/fashion-2000
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -24,7 +25,9 @@ run() {
     mkdir "$tmp/store"
     printf '%-18s' "$1"
     shift
-    LD_LIBRARY_PATH=$libdir "$@" "$tmp/store"
+    program=$1
+    shift
+    LD_LIBRARY_PATH=$libdir "$program" "$tmp/store" "$@"
 }
 
 quietly cmake -S "$project" -B "$tmp/cmake" -DCMAKE_PREFIX_PATH="$prefix"
@@ -47,8 +50,29 @@ $cc -o "$tmp/static" "$project/consumer.c" $($pc --cflags ckpt) \
     $($pc --static --libs ckpt | sed 's/-lckpt/-l:libckpt.a/')
 run "pkg-config, static" "$tmp/static"
 
+# Training, where it was built: its libraries may be missing.
+if [ -e "$libdir/pkgconfig/ckpt-train.pc" ]; then
+    run "CMake, train" "$tmp/cmake/consumer_train" "$data"
+    # shellcheck disable=SC2046
+    $cc -o "$tmp/train" "$project/consumer_train.c" $($pc --cflags --libs ckpt-train ckpt)
+    run "pkg-config, train" "$tmp/train" "$data"
+    readelf -d "$tmp/train" | grep -q 'NEEDED.*\[libckpt-train\.so\.[0-9]*\]'
+else
+    [ ! -e "$tmp/cmake/consumer_train" ] || { echo "training is found where it is not installed"; exit 1; }
+fi
+
 # Every shared library that a program of ours needs is the one with the major version in its name.
 readelf -d "$tmp/shared" | grep -q 'NEEDED.*\[libckpt\.so\.[0-9]*\]'
 ckpt=$prefix/bin/ckpt
 [ -x "$ckpt" ]
 "$ckpt" version
+# The program finds its plugin from where it is, and knows when it is not there.
+if [ -e "$libdir/pkgconfig/ckpt-train.pc" ]; then
+    ! readelf -d "$ckpt" | grep -E 'R(UN)?PATH.*(:|\[)(\]|:)' || { echo "ckpt looks for libraries in any folder"; exit 1; }
+    "$ckpt" train --print mnist-cnn >"$tmp/recipe.ini"
+    mkdir "$tmp/elsewhere"
+    cp "$ckpt" "$tmp/elsewhere/ckpt"
+    status=0
+    "$tmp/elsewhere/ckpt" train --print mnist-cnn 2>"$tmp/missing" || status=$?
+    [ $status -eq 9 ] || { cat "$tmp/missing"; echo "without its plugin ckpt ends with $status"; exit 1; }
+fi

@@ -1,6 +1,7 @@
 #!/bin/sh
 # check_headers.sh SOURCE: each public header compiles alone, twice in one file, under the strictest flags, as C11 and
-# C++17, with every compiler of gcc and clang that is here; the example at the top of store.h compiles too, as C11.
+# C++17, with every compiler of gcc and clang that is here; the examples at the top of store.h and train.h compile too, as
+# C11.
 set -eu
 source=$1
 tmp=$(mktemp -d)
@@ -9,7 +10,7 @@ trap 'rm -rf "$tmp"' EXIT
 flags="-Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-qual"
 c_flags="$flags -std=c11 -Wstrict-prototypes -Wmissing-prototypes -Wc++-compat"
 cxx_flags="$flags -std=c++17 -Wold-style-cast"
-includes="-I$source/base/include -I$source/ckpt/include"
+includes="-I$source/base/include -I$source/ckpt/include -I$source/core/include"
 headers=0
 
 for header in "$source"/*/include/ckpt/*.h; do
@@ -29,17 +30,20 @@ for header in "$source"/*/include/ckpt/*.h; do
     headers=$((headers + 1))
 done
 
-# The example: the lines of the first comment that are indented by four blanks more than its text.
-{
-    printf '#include <ckpt/store.h>\n#include <stdio.h>\nint main(void)\n{\n'
-    sed -n '1,/\*\/$/s/^ \*     /    /p' "$source/ckpt/include/ckpt/store.h"
-    printf '    return rc;\n}\n'
-} >"$tmp/example.c"
-grep -q ckpt_save_files "$tmp/example.c" || { echo "store.h has lost its example"; exit 1; }
-for compiler in gcc clang; do
-    command -v $compiler >/dev/null || continue
-    # shellcheck disable=SC2086 # flags are words
-    sed 's|//.*||' "$tmp/example.c" | $compiler $c_flags $includes -fsyntax-only -x c -
-    echo "$compiler: the example of ckpt/store.h"
-done
+check_example() { # FOLDER HEADER FUNCTION: the lines of the first comment that are indented by four blanks more than its text
+    {
+        printf '#include <ckpt/%s>\n#include <stdio.h>\nint main(void)\n{\n' "$2"
+        sed -n '1,/\*\/$/s/^ \*     /    /p' "$source/$1/include/ckpt/$2"
+        printf '    return rc;\n}\n'
+    } >"$tmp/example.c"
+    grep -q "$3" "$tmp/example.c" || { echo "$2 has lost its example"; exit 1; }
+    for compiler in gcc clang; do
+        command -v $compiler >/dev/null || continue
+        # shellcheck disable=SC2086 # flags are words
+        sed 's|//.*||' "$tmp/example.c" | $compiler $c_flags $includes -fsyntax-only -x c -
+        echo "$compiler: the example of ckpt/$2"
+    done
+}
+check_example ckpt store.h ckpt_save_files
+check_example core train.h ckpt_training_run
 [ $headers -gt 0 ] || { echo "no public header found below $source"; exit 1; }

@@ -14,8 +14,11 @@
  *     if (!rc)
  *         rc = ckpt_training_new(&training, recipe, &options, &err);    // checkpoints go to the nearest .ckpt upwards
  *     if (!rc)
- *         rc = ckpt_training_run(&result, training, &err);              // CKPT_EWINDOW: stopped and saved; resume
- * later if (rc) fprintf(stderr, "%s\n", err.message); ckpt_training_free(training); ckpt_recipe_free(recipe);
+ *         rc = ckpt_training_run(&result, training, &err);              // CKPT_EWINDOW: stopped and saved
+ *     if (rc)
+ *         fprintf(stderr, "%s\n", err.message);
+ *     ckpt_training_free(training);
+ *     ckpt_recipe_free(recipe);
  *
  * These functions are in libckpt-train, apart from libckpt, since they load the heavy libraries that training needs.
  * The rules of <ckpt/store.h> hold: codes, `err`, options that begin with their size, who owns what. One thread uses a
@@ -59,8 +62,7 @@ CKPT_API void ckpt_recipe_free(ckpt_recipe *recipe);
 /* Name of the i-th preset, NULL past the last; *summary (may be NULL) is one line about it. */
 CKPT_API const char *ckpt_recipe_preset(size_t i, const char **summary);
 
-/* ---- What a training tells while it runs --------------------------------------------------------------------------
- */
+/* ---- What a training tells while it runs ------------------------------------------------------------------------ */
 
 typedef enum ckpt_training_event_kind {
     CKPT_TRAINING_BATCH = 0, /* after each step and each batch of an evaluation: for a progress bar; little is set */
@@ -91,8 +93,7 @@ typedef struct ckpt_training_event {
  * CKPT_EWINDOW. */
 typedef int (*ckpt_training_event_fn)(void *payload, const ckpt_training_event *event);
 
-/* ---- Training -----------------------------------------------------------------------------------------------------
- */
+/* ---- Training --------------------------------------------------------------------------------------------------- */
 
 typedef struct ckpt_training_options {
     size_t size;
@@ -161,8 +162,7 @@ typedef struct ckpt_machine_limits {
 } ckpt_machine_limits;
 CKPT_API int ckpt_machine_limits_measure(ckpt_machine_limits *out, unsigned threads, ckpt_error *err);
 
-/* ---- Models: the network of a checkpoint, for use -------------------------------------------------------------------
- */
+/* ---- Models: the network of a checkpoint, for use --------------------------------------------------------------- */
 
 typedef struct ckpt_model ckpt_model;
 
