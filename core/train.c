@@ -63,18 +63,28 @@ out:
     return rc;
 }
 
-/* The trainer, with first weights; its backend is there. */
-static int trainer_begin(ckpt_training *g, const recipe_values *values, const char *data_path, bool profile,
-                         ckpt_error *err)
+/* The trainer, with first weights; its backend is there. `digest` is that of the data of the run, NULL for a new one.
+ */
+static int trainer_begin(ckpt_training *g, const recipe_values *values, const char *data_path, const char *digest,
+                         bool profile, ckpt_error *err)
 {
     int rc = 0;
-    dataset *data = NULL;
+    dataset *data = NULL, *taken;
 
     TRY(dataset_open(&data, data_path, (size_t)values->classes, err));
-    TRY(trainer_open(&g->trainer, values, g->backend, data, profile, err));
+    if (digest && strcmp(data->digest, digest) != 0) {
+        rc = error_set(err, CKPT_EUSAGE, "%s holds other data than the run's: digest %.16s, not %.16s", data_path,
+                       data->digest, digest);
+        error_hint(err, "--data FOLDER names those that it was begun with; --name begins another run");
+        goto out;
+    }
     g->data_path = realpath(data_path, NULL);
     FAIL_IF_NULL(g->data_path, err);
+    taken = data;
+    data = NULL;
+    TRY(trainer_open(&g->trainer, values, g->backend, taken, profile, err));
 out:
+    dataset_free(data);
     return rc;
 }
 
@@ -132,7 +142,7 @@ int ckpt_training_new(ckpt_training **out, const ckpt_recipe *recipe, const ckpt
     g->report.log = g->log;
     TRY(run_is_new(&g->anew, store, values.name, o.restart, err));
     TRY(backend_new(&g->backend, values.backend, &how, err));
-    TRY(trainer_begin(g, &values, o.data, o.profile, err));
+    TRY(trainer_begin(g, &values, o.data, NULL, o.profile, err));
     TRY(saver_begin(g, err));
     started_new(g);
     *out = g;
@@ -153,38 +163,25 @@ typedef struct resumption {
     char why[TRAINING_TEXT_SIZE / 2];
 } resumption;
 
-/* Of which run is the newest checkpoint that is of any? */
-static int newest_run(char run[RECIPE_NAME_SIZE], ckpt_store *store, ckpt_error *err)
+/* The run to go on with, or "" when the store has no checkpoint of it, or of any. */
+static int run_choose(char run[RECIPE_NAME_SIZE], ckpt_store *store, const char *name, ckpt_error *err)
 {
     int rc = 0;
     const char *found = NULL;
     ckpt_list *list = NULL;
 
+    run[0] = '\0';
     TRY(ckpt_list_new(&list, store, err));
-    for (size_t i = 0; i < ckpt_list_count(list) && !found; i++)
-        found = info_meta(ckpt_list_get(list, i), "run");
-    FAIL_IF(!found, err, CKPT_ENOTFOUND, "the store has no checkpoint of a training");
-    FAIL_IF(strlen(found) >= RECIPE_NAME_SIZE, err, CKPT_EDATA, "the newest checkpoint's run has too long a name");
-    memcpy(run, found, strlen(found) + 1);
+    for (size_t i = 0; i < ckpt_list_count(list) && !found; i++) {
+        const char *const of = info_meta(ckpt_list_get(list, i), "run");
+        found = of && (!name || strcmp(of, name) == 0) ? of : NULL;
+    }
+    FAIL_IF(found && strlen(found) >= RECIPE_NAME_SIZE, err, CKPT_EUSAGE, "%.64s...: too long for the name of a run",
+            found);
+    if (found)
+        memcpy(run, found, strlen(found) + 1);
 out:
     ckpt_list_free(list);
-    return rc;
-}
-
-static int run_choose(char run[RECIPE_NAME_SIZE], ckpt_store *store, const char *name, ckpt_error *err)
-{
-    int rc = 0;
-    bool exists = false;
-
-    if (!name) {
-        TRY(newest_run(run, store, err));
-        goto out;
-    }
-    FAIL_IF(strlen(name) >= RECIPE_NAME_SIZE, err, CKPT_EUSAGE, "%s: too long for the name of a run", name);
-    memcpy(run, name, strlen(name) + 1);
-    TRY(run_exists(&exists, store, run, err));
-    FAIL_IF(!exists, err, CKPT_ENOTFOUND, "the store has no checkpoint of run %s", run);
-out:
     return rc;
 }
 
@@ -222,8 +219,8 @@ static int backend_again(ckpt_training *g, const recipe_values *values, const en
 }
 
 /* Errors of the data are not those of the checkpoint, which would be passed over. */
-static int data_open_again(ckpt_training *g, const recipe_values *values, const ckpt_info *info, const resumption *r,
-                           ckpt_error *err)
+static int trainer_begin_again(ckpt_training *g, const recipe_values *values, const char *digest, const ckpt_info *info,
+                               const resumption *r, ckpt_error *err)
 {
     const char *const path = r->options->data ? r->options->data : info_meta(info, "data");
 
@@ -232,20 +229,8 @@ static int data_open_again(ckpt_training *g, const recipe_values *values, const 
         error_hint(err, "--data FOLDER says it");
         return CKPT_EUSAGE;
     }
-    const int rc = trainer_begin(g, values, path, r->options->profile, err);
+    const int rc = trainer_begin(g, values, path, digest, r->options->profile, err);
     return rc == CKPT_ENOTFOUND || rc == CKPT_EDATA ? error_recode(err, CKPT_EUSAGE) : rc;
-}
-
-static int digest_check(const trainer *t, const state *recorded, const char *data_path, ckpt_error *err)
-{
-    int rc = 0;
-
-    if (strcmp(t->state.data_digest, recorded->data_digest) != 0) {
-        rc = error_set(err, CKPT_EUSAGE, "%s has other data than the run: digest %.16s, not %.16s", data_path,
-                       t->state.data_digest, recorded->data_digest);
-        error_hint(err, "--data FOLDER names the data that it was begun with; --name begins another run");
-    }
-    return rc;
 }
 
 /* A run cannot be taken back to before where it is. */
@@ -287,8 +272,7 @@ static int take(void *payload, ckpt_content *content, size_t file, const ckpt_in
     recipe_values values = recorded.recipe;
     TRY(recipe_merge(&values, r, err));
     TRY(backend_again(g, &values, &recorded.environment, r->options->threads, err));
-    TRY(data_open_again(g, &values, info, r, err));
-    TRY(digest_check(&g->trainer, &recorded, g->data_path, err));
+    TRY(trainer_begin_again(g, &values, recorded.data_digest, info, r, err));
     TRY(trainer_restore(&g->trainer, &recorded, content, file, err));
     TRY(limits_check(g, err));
     r->same = environment_same(r->why, sizeof r->why, &recorded.environment, &g->trainer.state.environment);
@@ -326,10 +310,11 @@ int ckpt_training_resume(ckpt_training **out, const char *name, const ckpt_recip
     TRY(training_begin(&g, &store, &o, err));
     r.training = g;
     TRY(run_choose(run, store, name, err));
-    /* Before the newest is looked for: nobody else makes a newer one from here on. */
-    TRY(runlog_open(&g->log, g->store_path, run, err));
-    g->report.log = g->log;
-    TRY(run_find(store, run, &g->report, take, &r, err));
+    if (*run) { /* first of all, so that nobody else makes a newer one from here on */
+        TRY(runlog_open(&g->log, g->store_path, run, err));
+        g->report.log = g->log;
+    }
+    TRY(run_find(store, *run ? run : name, &g->report, take, &r, err));
     if (!g->finished)
         TRY(saver_begin(g, err));
     started_again(g, &r);
