@@ -5,8 +5,9 @@
  *     exp_avg_sq.mul_(beta2).addcmul_(grad, grad, 1 - beta2)        v
  *     param.addcdiv_(exp_avg, exp_avg_sq.sqrt() / sqrt(1 - beta2^t) + eps, -lr / (1 - beta1^t))
  *
- * PyTorch may contract a multiplication with the addition behind it, depending on processor and place in the vector;
- * here every operation is rounded by itself, so that both differ by that rounding. */
+ * PyTorch's kernels contract a multiplication with the addition behind it where the processor can, and their square
+ * root may be the neighbour of the nearest float. Here every operation is rounded by itself, to the nearest: the
+ * results differ from PyTorch's by those roundings and from those of no other machine. */
 #include "reference_backend.h"
 
 #include <assert.h>
