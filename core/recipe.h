@@ -1,9 +1,9 @@
 /* Recipe: everything that a training's result depends on, but for the data themselves; an INI file.
  *
- * Keys are told to people as SECTION.KEY. Every key has a row in one table (recipe.c) with its kind, limits, default
- * and one line of help, from which reading, printing, checking and `--set` work. What is unknown is CKPT_EUSAGE with
- * the nearest known key; what contradicts itself (a `validate = test` with a share, a batch larger than the data can
- * be, a last layer that is no class count) is told in one line.
+ * Keys are told to people as SECTION.KEY. Every key has a row in one table (recipe_keys.c) with its kind, limits,
+ * default and one line of help, from which reading, printing, checking and `--set` work. What is unknown is CKPT_EUSAGE
+ * with the nearest known key; what contradicts itself (a `validate = test` with a share, a batch larger than the data
+ * can be, a last layer that is no class count) is told in one line.
  *
  *     [run]         name  epochs  steps  seed  backend
  *     [data]        kind  classes  batch  drop_last  validate  validation
@@ -53,11 +53,14 @@ typedef struct recipe_values {
 
 struct ckpt_recipe {
     recipe_values values;
+    bool share_set; /* data.validation was set by ckpt_recipe_set */
 };
 
 /* The canonical text: every key, in the order of the table, numbers spelled so that they read back the same. The same
  * values give the same text. malloc'ed. */
 int recipe_text(char **out, const recipe_values *values, ckpt_error *err);
+/* Keys that the text lacks have their usual values; with `validate = test` no share is held back unless it says so.
+ * `path` is for messages. CKPT_EFORMAT, CKPT_EUSAGE. */
 int recipe_parse(recipe_values *out, const char *text, size_t size, const char *path, ckpt_error *err);
 
 /* May a run go on with `b` that was begun with `a`? Only where it stops (epochs, steps) and how it is kept
