@@ -75,6 +75,27 @@ static int fail_not_found(const ckpt_list *list, const char *run, ckpt_error *er
     return rc;
 }
 
+/* A checkpoint whose snapshot cannot be read is not in the list, and may have been the run's: nobody shall begin anew
+ * because of that. */
+static int damage_check(ckpt_store *store, ckpt_error *err)
+{
+    ckpt_verify_result result = {0};
+    ckpt_error why;
+    int rc = ckpt_verify(&result, store, CKPT_VERIFY_NAMES, &why);
+
+    if (rc == CKPT_EDATA) {
+        rc = 0;
+        for (size_t i = 0; i < result.fault_count && rc == 0; i++)
+            if (result.faults[i].checkpoint[0])
+                rc = error_set(err, CKPT_EDATA, "no checkpoint of the run can be read, and %.*s is damaged: %s",
+                               ID_SHOWN, result.faults[i].checkpoint, result.faults[i].what);
+    } else if (rc && err) {
+        *err = why;
+    }
+    ckpt_verify_result_clear(&result);
+    return rc;
+}
+
 /* ---- Finding ---- */
 
 typedef struct finder {
@@ -130,8 +151,10 @@ int run_find(ckpt_store *store, const char *run, report *r, run_take_fn take, vo
         damaged++;
         report_warning(r, NULL, "checkpoint %.*s is damaged and passed over: %s", ID_SHOWN, info->id, why.message);
     }
-    if (damaged == 0)
+    if (damaged == 0) {
+        TRY(damage_check(store, err));
         TRY(fail_not_found(list, run, err));
+    }
     rc = error_set(err, CKPT_EDATA, "%s damaged: %s",
                    damaged == 1 ? "the only checkpoint of the run is" : "all checkpoints of the run are", why.message);
     error_hint(err, "`ckpt verify --full` lists what is wrong");
