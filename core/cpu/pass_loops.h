@@ -1,0 +1,439 @@
+/* The loops of passes.h, compiled once for each instruction set by a file that defines PASS_TABLE and PASS_NAME. They
+ * are written so that the compiler turns them into vectors: innermost loops run over neighbours, conditions choose
+ * between values at hand, and nothing is added up across a vector. */
+#include "passes.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define PASS_INLINE static inline __attribute__((always_inline))
+
+/* Blocks as constants, so that the loops over them become straight code. */
+#define WITH_BLOCK(block, call)                                                                                        \
+    do {                                                                                                               \
+        if ((block) == 16)                                                                                             \
+            call(16);                                                                                                  \
+        else if ((block) == 8)                                                                                         \
+            call(8);                                                                                                   \
+        else                                                                                                           \
+            call(block);                                                                                               \
+    } while (0)
+
+PASS_INLINE float raised(float number, float floor)
+{
+    return number < floor ? floor : number;
+}
+
+/* ---- ReLU -------------------------------------------------------------------------------------------------------- */
+
+static void relu(void *job, size_t begin, size_t end)
+{
+    const relu_job *const j = job;
+    float *restrict const out = j->out;
+    const float *restrict const in = j->in;
+
+    for (size_t i = begin; i < end; i++)
+        out[i] = raised(in[i], 0);
+}
+
+static void relu_grad(void *job, size_t begin, size_t end)
+{
+    const relu_grad_job *const j = job;
+    float *restrict const in_grad = j->in_grad;
+    const float *restrict const out = j->out, *restrict const out_grad = j->out_grad;
+
+    for (size_t i = begin; i < end; i++)
+        in_grad[i] = out[i] <= 0 ? 0 : out_grad[i];
+}
+
+/* ---- Max-pool ---------------------------------------------------------------------------------------------------- */
+
+/* One place of a window against the best so far of a block of channels. */
+PASS_INLINE void pool_place(float *restrict out /* [block] */, uint8_t *restrict winner /* [block] */,
+                            const float *restrict in /* [block] */, uint8_t place, float floor, const size_t block)
+{
+    for (size_t c = 0; c < block; c++) {
+        const float number = raised(in[c], floor);
+        const bool better = (number > out[c]) | (number != number);
+        out[c] = better ? number : out[c];
+        if (winner)
+            winner[c] = better ? place : winner[c];
+    }
+}
+
+/* One window of a block of channels; the first place is the best until another is better. */
+PASS_INLINE void pool_window(float *restrict out /* [block] */, uint8_t *restrict winner /* [block] */,
+                             const float *restrict in /* [kernel_height][in_width][block], from the corner on */,
+                             const pool_shape *s, float floor, const size_t block)
+{
+    uint8_t place = 0;
+
+    for (size_t c = 0; c < block; c++)
+        out[c] = raised(in[c], floor);
+    if (winner)
+        memset(winner, 0, block);
+    for (size_t r = 0; r < s->kernel_height; r++, in += s->in_width * block)
+        for (size_t q = 0; q < s->kernel_width; q++, place++)
+            if (place)
+                pool_place(out, winner, in + q * block, place, floor, block);
+}
+
+PASS_INLINE void pool_planes(const pool_job *j, size_t begin, size_t end, const size_t block)
+{
+    const pool_shape *const s = &j->shape;
+
+    for (size_t y = begin * s->out_height; y < end * s->out_height; y++) {
+        const size_t plane = y / s->out_height, row = y % s->out_height * s->stride;
+        const float *const in = j->in + (plane * s->in_height + row) * s->in_width * block;
+        for (size_t x = 0; x < s->out_width; x++) {
+            const size_t at = (y * s->out_width + x) * block;
+            pool_window(j->out + at, j->winner ? j->winner + at : NULL, in + x * s->stride * block, s, j->floor, block);
+        }
+    }
+}
+
+static void pool(void *job, size_t begin, size_t end)
+{
+    const pool_job *const j = job;
+#define POOL_PLANES(block) pool_planes(j, begin, end, (block))
+    WITH_BLOCK(j->shape.block, POOL_PLANES);
+#undef POOL_PLANES
+}
+
+/* What one place of a window gets back, where windows do not overlap. Adding 0 makes 0 of -0, as a sum does that begins
+ * with 0. */
+PASS_INLINE void pool_grad_place(float *restrict in_grad /* [block] */, const pool_grad_job *j, size_t at, size_t place,
+                                 const size_t block)
+{
+    const float *restrict const out = j->out ? j->out + at : NULL, *restrict const out_grad = j->out_grad + at;
+    const uint8_t *restrict const winner = j->winner + at;
+
+    for (size_t c = 0; c < block; c++) {
+        const float back = winner[c] == place ? out_grad[c] : 0.0f;
+        in_grad[c] = out && out[c] <= 0 ? 0.0f : back + 0.0f;
+    }
+}
+
+static void zero(float *from, size_t count)
+{
+    memset(from, 0, count * sizeof *from);
+}
+
+/* Row `row` of a plane, whose windows do not overlap; `at` is where its first window stands in the output. */
+PASS_INLINE void pool_grad_row(float *in_grad /* [in_width][block] */, const pool_grad_job *j, size_t at, size_t row,
+                               const size_t block)
+{
+    const pool_shape *const s = &j->shape;
+
+    for (size_t x = 0; x < s->out_width; x++, at += block) {
+        const size_t next = x + 1 < s->out_width ? s->stride : s->in_width - x * s->stride;
+        for (size_t q = 0; q < s->kernel_width; q++)
+            pool_grad_place(in_grad + q * block, j, at, row * s->kernel_width + q, block);
+        zero(in_grad + s->kernel_width * block, (next - s->kernel_width) * block);
+        in_grad += next * block;
+    }
+}
+
+PASS_INLINE void pool_grad_planes(const pool_grad_job *j, size_t begin, size_t end, const size_t block)
+{
+    const pool_shape *const s = &j->shape;
+    float *in_grad = j->in_grad + begin * s->in_height * s->in_width * block;
+
+    for (size_t plane = begin; plane < end; plane++)
+        for (size_t i = 0; i < s->in_height; i++, in_grad += s->in_width * block) {
+            const size_t y = i / s->stride, row = i % s->stride;
+            if (y < s->out_height && row < s->kernel_height)
+                pool_grad_row(in_grad, j, (plane * s->out_height + y) * s->out_width * block, row, block);
+            else
+                zero(in_grad, s->in_width * block);
+        }
+}
+
+/* The first output whose window reaches place i, along one axis. */
+PASS_INLINE size_t window_first(size_t i, size_t kernel, size_t stride)
+{
+    return i < kernel ? 0 : (i - kernel) / stride + 1;
+}
+
+/* And one past the last. */
+PASS_INLINE size_t window_end(size_t i, size_t stride, size_t out)
+{
+    return i / stride < out ? i / stride + 1 : out;
+}
+
+/* Channel c of place (i, k) of a plane whose windows overlap: a sum in double over the windows that it won. */
+PASS_INLINE float pool_grad_sum(const pool_grad_job *j, size_t plane, size_t i, size_t k, size_t c)
+{
+    const pool_shape *const s = &j->shape;
+    const size_t y_end = window_end(i, s->stride, s->out_height), x_end = window_end(k, s->stride, s->out_width);
+    double sum = 0;
+
+    for (size_t y = window_first(i, s->kernel_height, s->stride); y < y_end; y++)
+        for (size_t x = window_first(k, s->kernel_width, s->stride); x < x_end; x++) {
+            const size_t at = ((plane * s->out_height + y) * s->out_width + x) * s->block + c;
+            const size_t place = (i - y * s->stride) * s->kernel_width + k - x * s->stride;
+            if (j->winner[at] == place && !(j->out && j->out[at] <= 0))
+                sum += (double)j->out_grad[at];
+        }
+    return (float)sum;
+}
+
+static void pool_grad_overlapping(const pool_grad_job *j, size_t begin, size_t end)
+{
+    const pool_shape *const s = &j->shape;
+    float *in_grad = j->in_grad + begin * s->in_height * s->in_width * s->block;
+
+    for (size_t plane = begin; plane < end; plane++)
+        for (size_t i = 0; i < s->in_height; i++)
+            for (size_t k = 0; k < s->in_width; k++)
+                for (size_t c = 0; c < s->block; c++)
+                    *in_grad++ = pool_grad_sum(j, plane, i, k, c);
+}
+
+static void pool_grad(void *job, size_t begin, size_t end)
+{
+    const pool_grad_job *const j = job;
+    const pool_shape *const s = &j->shape;
+
+    if (s->stride < s->kernel_height || s->stride < s->kernel_width) {
+        pool_grad_overlapping(j, begin, end);
+        return;
+    }
+#define POOL_GRAD_PLANES(block) pool_grad_planes(j, begin, end, (block))
+    WITH_BLOCK(s->block, POOL_GRAD_PLANES);
+#undef POOL_GRAD_PLANES
+}
+
+/* ---- Flatten ----------------------------------------------------------------------------------------------------- */
+
+#define FLATTEN_TILE ((size_t)64) /* places whose block is in the first cache while it is turned */
+
+/* Channels of block `unit` that are no fill-up; *plain is where they stand among the features. */
+PASS_INLINE size_t flatten_unit(size_t *plain, const flatten_shape *s, size_t unit)
+{
+    const size_t blocks = (s->channels + s->block - 1) / s->block, first = unit % blocks * s->block;
+
+    *plain = (unit / blocks * s->channels + first) * s->places;
+    return s->channels - first < s->block ? s->channels - first : s->block;
+}
+
+PASS_INLINE void flatten_units(const flatten_job *j, size_t begin, size_t end, const size_t block)
+{
+    const flatten_shape *const s = &j->shape;
+    const size_t places = s->places;
+    const float floor = j->floor;
+
+    for (size_t unit = begin; unit < end; unit++) {
+        size_t plain;
+        const size_t channels = flatten_unit(&plain, s, unit);
+        const float *restrict const in = j->in + unit * places * block;
+        float *restrict const out = j->out + plain;
+        for (size_t from = 0; from < places; from += FLATTEN_TILE) {
+            const size_t to = places - from < FLATTEN_TILE ? places : from + FLATTEN_TILE;
+            for (size_t c = 0; c < channels; c++)
+                for (size_t i = from; i < to; i++)
+                    out[c * places + i] = raised(in[i * block + c], floor);
+        }
+    }
+}
+
+static void flatten(void *job, size_t begin, size_t end)
+{
+    const flatten_job *const j = job;
+#define FLATTEN_UNITS(block) flatten_units(j, begin, end, (block))
+    WITH_BLOCK(j->shape.block, FLATTEN_UNITS);
+#undef FLATTEN_UNITS
+}
+
+PASS_INLINE void flatten_grad_place(float *restrict in_grad /* [block] */, const float *restrict out,
+                                    const float *restrict out_grad /* [channels][places] */, size_t channels,
+                                    size_t places, const size_t block)
+{
+    for (size_t c = 0; c < channels; c++)
+        in_grad[c] = out && out[c * places] <= 0 ? 0 : out_grad[c * places];
+    for (size_t c = channels; c < block; c++)
+        in_grad[c] = 0;
+}
+
+PASS_INLINE void flatten_grad_units(const flatten_grad_job *j, size_t begin, size_t end, const size_t block)
+{
+    const flatten_shape *const s = &j->shape;
+
+    for (size_t unit = begin; unit < end; unit++) {
+        size_t plain;
+        const size_t channels = flatten_unit(&plain, s, unit);
+        float *const in_grad = j->in_grad + unit * s->places * block;
+        const float *const out = j->out ? j->out + plain : NULL, *const out_grad = j->out_grad + plain;
+        for (size_t i = 0; i < s->places; i++)
+            flatten_grad_place(in_grad + i * block, out ? out + i : NULL, out_grad + i, channels, s->places, block);
+    }
+}
+
+static void flatten_grad(void *job, size_t begin, size_t end)
+{
+    const flatten_grad_job *const j = job;
+#define FLATTEN_GRAD_UNITS(block) flatten_grad_units(j, begin, end, (block))
+    WITH_BLOCK(j->shape.block, FLATTEN_GRAD_UNITS);
+#undef FLATTEN_GRAD_UNITS
+}
+
+/* ---- Dense layers ------------------------------------------------------------------------------------------------ */
+
+static void bias(void *job, size_t begin, size_t end)
+{
+    const bias_job *const j = job;
+    const float *restrict const add = j->bias;
+
+    for (size_t row = begin; row < end; row++) {
+        float *restrict const out = j->out + row * j->columns;
+        for (size_t i = 0; i < j->columns; i++)
+            out[i] = raised(out[i] + add[i], j->floor);
+    }
+}
+
+/* `count` columns from `first` on, at most PASS_LINE. */
+PASS_INLINE void bias_grad_columns(const bias_grad_job *j, size_t first, const size_t count)
+{
+    float sum[PASS_LINE] = {0};
+
+    for (size_t row = 0; row < j->rows; row++) {
+        const size_t at = row * j->columns + first;
+        const float *restrict const out_grad = j->out_grad + at;
+        if (j->masked) {
+            const float *restrict const out = j->out + at;
+            float *restrict const masked = j->masked + at;
+            for (size_t i = 0; i < count; i++)
+                masked[i] = out[i] <= 0 ? 0 : out_grad[i];
+            for (size_t i = 0; i < count; i++)
+                sum[i] += masked[i];
+        } else {
+            for (size_t i = 0; i < count; i++)
+                sum[i] += out_grad[i];
+        }
+    }
+    memcpy(j->bias_grad + first, sum, count * sizeof sum[0]);
+}
+
+static void bias_grad(void *job, size_t begin, size_t end)
+{
+    const bias_grad_job *const j = job;
+
+    for (size_t group = begin; group < end; group++) {
+        const size_t first = group * PASS_LINE;
+        if (j->columns - first >= PASS_LINE)
+            bias_grad_columns(j, first, PASS_LINE);
+        else
+            bias_grad_columns(j, first, j->columns - first);
+    }
+}
+
+/* ---- Batches and weights ----------------------------------------------------------------------------------------- */
+
+static void gather(void *job, size_t begin, size_t end)
+{
+    const gather_job *const j = job;
+
+    for (size_t row = begin; row < end; row++) {
+        float *restrict const out = j->rows + row * j->size;
+        if (row >= j->count) {
+            memset(out, 0, j->size * sizeof *out);
+            continue;
+        }
+        const uint8_t *restrict const in = j->samples + j->indices[row] * j->size;
+        for (size_t i = 0; i < j->size; i++)
+            out[i] = (float)in[i] * j->scale;
+    }
+}
+
+/* All bits of the exponent are set in NaN and infinity, and nowhere else. */
+PASS_INLINE uint32_t exponent_full(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (bits & 0x7f800000u) == 0x7f800000u;
+}
+
+static void adam(void *job, size_t begin, size_t end)
+{
+    adam_job *const j = job;
+    float *restrict const weights = j->weights, *restrict const exp_avg = j->exp_avg;
+    float *restrict const exp_avg_sq = j->exp_avg_sq;
+    const float *restrict const grads = j->grads;
+    const float grad_share = j->grad_share, square_decay = j->square_decay, square_share = j->square_share;
+    const float step_size = j->step_size, correction = j->correction, eps = j->eps;
+    uint32_t bad = 0;
+
+    for (size_t i = begin; i < end; i++) {
+        const float g = grads[i];
+        const float avg = exp_avg[i] + grad_share * (g - exp_avg[i]);
+        const float avg_sq = square_decay * exp_avg_sq[i] + square_share * g * g;
+        const float weight = weights[i] - step_size * avg / (sqrtf(avg_sq) / correction + eps);
+
+        exp_avg[i] = avg;
+        exp_avg_sq[i] = avg_sq;
+        weights[i] = weight;
+        bad |= exponent_full(weight);
+    }
+    if (bad)
+        atomic_store(&j->bad, true);
+}
+
+/* ---- The machine's limit ----------------------------------------------------------------------------------------- */
+
+/* As many chains as hide the latency of a multiply-add on the machines of today (4 cycles, 2 a cycle), and fit into
+ * registers. */
+#define CHAINS 12
+
+#if defined(__AVX512F__)
+typedef __m512 lanes;
+#define LANES                       16
+#define lanes_set(x)                _mm512_set1_ps(x)
+#define lanes_multiply_add(a, b, c) _mm512_fmadd_ps((a), (b), (c))
+#elif defined(__AVX2__)
+typedef __m256 lanes;
+#define LANES                       8
+#define lanes_set(x)                _mm256_set1_ps(x)
+#define lanes_multiply_add(a, b, c) _mm256_fmadd_ps((a), (b), (c))
+#else
+typedef float lanes __attribute__((vector_size(16)));
+#define LANES                       4
+#define lanes_set(x)                ((lanes){(x), (x), (x), (x)})
+#define lanes_multiply_add(a, b, c) ((a) * (b) + (c))
+#endif
+
+static void multiply_add(void *job, size_t begin, size_t end)
+{
+    multiply_add_job *const j = job;
+    const lanes factor = lanes_set(0.5f), term = lanes_set(1);
+    lanes chains[CHAINS];
+    unsigned sink = 0;
+
+    for (size_t c = 0; c < CHAINS; c++)
+        chains[c] = lanes_set((float)c);
+    for (size_t round = 0; round < (end - begin) * j->rounds; round++)
+        for (size_t c = 0; c < CHAINS; c++)
+            chains[c] = lanes_multiply_add(chains[c], factor, term);
+    for (size_t c = 0; c < CHAINS; c++)
+        sink += (unsigned)((const float *)&chains[c])[0];
+    atomic_fetch_add(&j->sink, sink);
+}
+
+const pass_table PASS_TABLE = {
+    .name = PASS_NAME,
+    .relu = relu,
+    .relu_grad = relu_grad,
+    .pool = pool,
+    .pool_grad = pool_grad,
+    .flatten = flatten,
+    .flatten_grad = flatten_grad,
+    .bias = bias,
+    .bias_grad = bias_grad,
+    .gather = gather,
+    .adam = adam,
+    .multiply_add = multiply_add,
+    .flops_per_round = (size_t)2 * CHAINS * LANES,
+};

@@ -1,0 +1,121 @@
+/* Passes: our own loops over values, in one implementation for each instruction set; all give the same bits.
+ *
+ * Each is made for team_run: it does units [begin, end) of a job, and what it gives for one unit depends on nothing
+ * else. Values lie in blocks (backend.h); what fills up channels is 0 in what comes in and becomes 0 in what goes out.
+ *
+ * Where a pass takes a ReLU along, forward has a floor, to which numbers below are raised: 0, or NaN for no ReLU, since
+ * nothing is below NaN. Backward has the output, and gives nothing back where that is 0 or below; NULL for no ReLU. NaN
+ * passes both, as in PyTorch. */
+#ifndef CORE_PASSES_H
+#define CORE_PASSES_H
+
+#include "team.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PASS_LINE        ((size_t)16)   /* floats of a cache line */
+#define PASS_VECTOR_UNIT ((size_t)4096) /* floats of a long vector that one thread takes at least */
+#define PASS_WINDOW_MAX  (UINT8_MAX + 1u)
+
+/* Units: floats. */
+typedef struct relu_job {
+    float *out;
+    const float *in;
+} relu_job;
+typedef struct relu_grad_job {
+    float *in_grad;
+    const float *out, *out_grad;
+} relu_grad_job;
+
+/* Max-pool. Units: planes [height][width][block]. */
+typedef struct pool_shape {
+    size_t in_height, in_width, out_height, out_width;
+    size_t kernel_height, kernel_width, stride, block;
+} pool_shape;
+typedef struct pool_job {
+    pool_shape shape;
+    float floor;
+    float *out;      /* [plane][out_height][out_width][block] */
+    uint8_t *winner; /* the same; its place in the window, row by row; NULL: not wanted */
+    const float *in; /* [plane][in_height][in_width][block] */
+} pool_job;
+typedef struct pool_grad_job {
+    pool_shape shape;
+    float *in_grad;
+    const float *out, *out_grad;
+    const uint8_t *winner;
+} pool_grad_job;
+
+/* From blocks to channel, height, width, and back. Units: blocks of channels of a sample. */
+typedef struct flatten_shape {
+    size_t channels, places, block; /* places: height * width */
+} flatten_shape;
+typedef struct flatten_job {
+    flatten_shape shape;
+    float floor;
+    float *out;      /* [batch][channels][places] */
+    const float *in; /* [batch][channels / block][places][block] */
+} flatten_job;
+typedef struct flatten_grad_job {
+    flatten_shape shape;
+    float *in_grad;              /* as in */
+    const float *out, *out_grad; /* as out */
+} flatten_grad_job;
+
+/* Adds a bias to what a dense layer gave, and raises it to the floor. Units: rows. */
+typedef struct bias_job {
+    float *out;        /* [rows][columns] */
+    const float *bias; /* [columns] */
+    size_t columns;
+    float floor;
+} bias_job;
+/* The gradient of the bias, the rows added in their order; and the masked gradient, where it is wanted. Units: groups
+ * of PASS_LINE columns. */
+typedef struct bias_grad_job {
+    float *bias_grad;      /* [columns] */
+    float *masked;         /* [rows][columns]; NULL: there is no ReLU */
+    const float *out;      /* [rows][columns]; read with `masked` */
+    const float *out_grad; /* [rows][columns] */
+    size_t rows, columns;
+} bias_grad_job;
+
+/* Samples of bytes into rows of floats, see backend.h. Units: rows. */
+typedef struct gather_job {
+    float *rows; /* [batch][size] */
+    const uint8_t *samples;
+    size_t size;
+    const uint32_t *indices;
+    size_t count;
+    float scale;
+} gather_job;
+
+/* Adam with its factors, see backend.h. Units: floats. */
+typedef struct adam_job {
+    float *weights, *exp_avg, *exp_avg_sq;
+    const float *grads;
+    float grad_share, square_decay, square_share, step_size, correction, eps;
+    atomic_bool bad; /* set when a weight became NaN or infinite */
+} adam_job;
+
+/* Multiply-adds on registers only, to learn what the machine can do: `rounds` of them by every unit, which is a
+ * thread. Each round is `flops_per_round` operations. */
+typedef struct multiply_add_job {
+    size_t rounds;
+    atomic_uint sink; /* so that the compiler keeps the work */
+} multiply_add_job;
+
+typedef struct pass_table {
+    const char *name; /* "scalar", "avx2", "avx512" */
+    team_fn relu, relu_grad, pool, pool_grad, flatten, flatten_grad, bias, bias_grad, gather, adam, multiply_add;
+    size_t flops_per_round;
+} pass_table;
+
+extern const pass_table PASSES_SCALAR, PASSES_AVX2, PASSES_AVX512;
+
+/* The widest that the machine has, CKPT_CPU allows, and oneDNN's word for instruction sets includes ("": all do). */
+const pass_table *passes_best(const char *isa);
+
+#endif
