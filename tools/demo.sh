@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows ckpt at work on real checkpoints of a PyTorch training (tests/golden/trajectory-tiny).
+# Shows ckpt at work: on a training of its own, which is killed and ends with the same bits as one that was not; and on
+# real checkpoints of a PyTorch training (tests/golden/trajectory-tiny).
 #
 #   tools/demo.sh           the main job, told as one story
 #   tools/demo.sh NAME      one chapter
@@ -13,7 +14,7 @@ set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
 
-MAIN_JOB=(save diff restore kill keep)
+MAIN_JOB=(train save diff restore kill keep)
 
 usage() {
     sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that ckpt needs, as root or with sudo, on Debian and Ubuntu; elsewhere names them and stops.
 #
-#   tools/deps.sh GROUP...         installs what is missing of the groups: build, test, full, package, bare
+#   tools/deps.sh GROUP...         installs what is missing of the groups: build data test full package bare
 #   tools/deps.sh --list GROUP...  prints the packages
 #
 # The list is tools/packages.txt.

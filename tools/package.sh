@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes a Debian package of ckpt: the program, both libraries, headers, man page, completions, the Python module.
+# Makes two Debian packages: ckpt has the program, both libraries, headers, man page, completions and the Python module;
+# ckpt-train has what trains, with the libraries that only training needs.
 #
-#   tools/package.sh [DIR]   writes ckpt_VERSION_ARCH.deb into DIR (build/), and checks it by unpacking it elsewhere and
-#                            using what is in it
+#   tools/package.sh [DIR]   writes ckpt_VERSION_ARCH.deb and ckpt-train_VERSION_ARCH.deb into DIR (build/), and checks
+#                            them by unpacking them elsewhere and using what is in them
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
@@ -30,35 +31,62 @@ version=$(sed -n 's/^Version: //p' "$tree/usr/lib/$multiarch/pkgconfig/ckpt.pc")
 mv "$tree/usr/share/doc/ckpt/LICENSE" "$tree/usr/share/doc/ckpt/copyright"
 find "$tree/usr/share/man" -type f -exec gzip -9n {} +
 
+# What trains goes into a tree of its own.
+train=$tmp/train
+(cd "$tree" && find usr -name '*ckpt-train*' -o -name 'ckptTrainTargets*' -o -path '*/ckpt/train.h') |
+    while read -r file; do
+        mkdir -p "$train/$(dirname "$file")"
+        mv "$tree/$file" "$train/$file"
+    done
+mkdir -p "$train/usr/share/doc/ckpt-train"
+cp "$tree/usr/share/doc/ckpt/copyright" "$train/usr/share/doc/ckpt-train/"
+
 # dpkg-shlibdeps wants a source package; this is the least that it reads.
 mkdir "$tmp/debian"
 printf 'Source: ckpt\n\nPackage: ckpt\nArchitecture: any\n' >"$tmp/debian/control"
-depends=$(cd "$tmp" && dpkg-shlibdeps -O --ignore-missing-info -l"$tree/usr/lib/$multiarch" \
-    "$tree/usr/bin/ckpt" "$tree/usr/lib/$multiarch/libckpt.so.$version" 2>/dev/null |
-    sed -n 's/^shlibs:Depends=//p')
-[ -n "$depends" ] || { echo "package.sh: dpkg-shlibdeps found no dependencies" >&2; exit 1; }
 
-mkdir "$tree/DEBIAN"
-cat >"$tree/DEBIAN/control" <<END
-Package: ckpt
-Version: $version
-Architecture: $arch
-Maintainer: The ckpt authors <ckpt@localhost>
-Section: science
-Priority: optional
+shared_libraries() { # FILE...: the packages that they need
+    local depends
+    depends=$(cd "$tmp" && dpkg-shlibdeps -O --ignore-missing-info -l"$tree/usr/lib/$multiarch" "$@" 2>/dev/null |
+        sed -n 's/^shlibs:Depends=//p')
+    [ -n "$depends" ] || { echo "package.sh: dpkg-shlibdeps found no dependencies of $*" >&2; exit 1; }
+    echo "$depends"
+}
+
+make_deb() { # NAME TREE: standard input has the fields of its own; the name of the package is in $deb
+    mkdir "$2/DEBIAN"
+    {
+        printf 'Package: %s\nVersion: %s\nArchitecture: %s\nInstalled-Size: %s\n' \
+            "$1" "$version" "$arch" "$(du -sk "$2/usr" | cut -f1)"
+        printf 'Maintainer: The ckpt authors <ckpt@localhost>\nSection: science\nPriority: optional\n'
+        cat
+    } >"$2/DEBIAN/control"
+    printf 'activate-noawait ldconfig\n' >"$2/DEBIAN/triggers"
+    (cd "$2" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$2/DEBIAN/md5sums"
+    deb=$out/$1_${version}_$arch.deb
+    quietly dpkg-deb --root-owner-group --build "$2" "$deb"
+}
+
+depends=$(shared_libraries "$train/usr/lib/$multiarch/libckpt-train.so.$version")
+make_deb ckpt-train "$train" <<END
+Depends: ckpt (= $version), $depends
+Suggests: dataset-fashion-mnist
+Description: training that survives its machine, for ckpt
+ What \`ckpt train\` loads: networks trained on the CPU, saved in the background
+ every few steps, and resumed to the same bits after any kill.
+END
+train_deb=$deb
+
+depends=$(shared_libraries "$tree/usr/bin/ckpt" "$tree/usr/lib/$multiarch/libckpt.so.$version")
+make_deb ckpt "$tree" <<END
 Depends: $depends
+Recommends: ckpt-train (= $version)
 Suggests: libzstd-dev, libjansson-dev, libssl-dev, libxxhash-dev, libdeflate-dev
-Installed-Size: $(du -sk "$tree/usr" | cut -f1)
 Description: keep every checkpoint of a training in a fraction of the space
  ckpt saves the checkpoint files that PyTorch and others write into a store that
  holds each of them bit-exact, as differences where that is smaller, and that
  never loses a committed one, whatever kills the machine.
 END
-printf 'activate-noawait ldconfig\n' >"$tree/DEBIAN/triggers"
-(cd "$tree" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
-
-deb=$out/ckpt_${version}_$arch.deb
-quietly dpkg-deb --root-owner-group --build "$tree" "$deb"
 
 # ---- The check --------------------------------------------------------------------------------------------------------
 
@@ -90,5 +118,20 @@ if command -v python3 >/dev/null; then
 fi
 ! ldd "$check/usr/bin/ckpt" "$check/usr/lib/$multiarch/libckpt.so" | grep "not found" || broken "a library is missing"
 
-echo "$deb"
-dpkg-deb --field "$deb" Version Architecture Depends Installed-Size
+
+# Training comes with its package, and is missed by name without.
+status=0
+ckpt train --print mnist-cnn >recipe.ini 2>missing.txt || status=$?
+[ $status -eq 9 ] && grep -q ckpt-train missing.txt || broken "without ckpt-train training ends with $status"
+dpkg -x "$train_deb" "$check"
+for file in "usr/lib/$multiarch/libckpt-train.so" usr/include/ckpt/train.h "usr/lib/$multiarch/pkgconfig/ckpt-train.pc"; do
+    [ -e "$check/$file" ] || broken "$train_deb has no $file"
+done
+! ldd "$check/usr/lib/$multiarch/libckpt-train.so" | grep "not found" || broken "a library of training is missing"
+ckpt train mnist-cnn --data "$root/tests/golden/fashion-2000" --steps 2 -q ||
+    broken "the packaged program does not train"
+
+for deb in "$deb" "$train_deb"; do
+    echo "$deb"
+    dpkg-deb --field "$deb" Version Architecture Depends Installed-Size
+done
