@@ -136,10 +136,11 @@ static void without_the_gradient_of_the_input_the_rest_is_the_same(void **state)
 
 static void first_layer_of_any_kind_may_go_without_the_gradient_of_its_input(void **state)
 {
-    const char *const layers[] = {"conv 4 3x2", "relu", "maxpool 2", "flatten"};
+    const char *const layers[] = {"conv 4 3x2", "relu", "maxpool 2", "flatten", "dense 2"};
 
-    for (size_t i = 0; i < 4; i++) {
-        const op_case c = {.layers = layers[i], .in = {2, 6, 5}, .batch = 3, .no_in_grad = true};
+    for (size_t i = 0; i < 5; i++) {
+        const op_case c = {
+            .layers = layers[i], .in = {7, i < 4 ? 6 : 1, i < 4 ? 5 : 1}, .batch = 3, .no_in_grad = true};
         op_inputs x;
         op_result r;
         op_inputs_new(&x, &c, 3);
