@@ -29,6 +29,7 @@ struct frame_coder {
     unsigned char **references; /* one a worker: a decoded reference chunk */
     coder_slot *slots;
     unsigned slot_count, worker_count;
+    const kept_frames *kept;
     pack_writer *writer;
     sha256_stream *frame_stream;
     uint32_t next_frame;
@@ -50,19 +51,29 @@ struct frame_coder {
     ckpt_error err;
 };
 
+/* The decoded chunk that the slot's is coded against; NULL when it is damaged. */
+static const void *slot_reference(const coder_slot *slot, unsigned worker)
+{
+    const frame_coder *const c = slot->coder;
+    const uint64_t offset = (uint64_t)slot->chunk * CODEC_CHUNK_BYTES;
+    const void *const kept = kept_chunk(c->kept, slot->reference, slot->chunk, slot->size);
+
+    if (kept)
+        return kept;
+    if (frame_read(c->references[worker], c->readers[worker], slot->reference, offset, slot->size, NULL))
+        return NULL;
+    return c->references[worker];
+}
+
 static void slot_code(pool_task *task, unsigned worker)
 {
     coder_slot *const slot = (coder_slot *)task;
     frame_coder *const c = slot->coder;
     frame_reader *const reader = c->readers[worker];
-    const void *reference = NULL;
+    const void *const reference = slot->reference.pack ? slot_reference(slot, worker) : NULL;
     int rc = 0;
 
-    /* A damaged reference costs space, never a save: the chunk is then coded by itself. */
-    if (slot->reference.pack && frame_read(c->references[worker], reader, slot->reference,
-                                           (uint64_t)slot->chunk * CODEC_CHUNK_BYTES, slot->size, NULL) == 0)
-        reference = c->references[worker];
-    else if (slot->reference.pack)
+    if (slot->reference.pack && !reference) /* costs space, never a save: the chunk is coded by itself */
         slot->plan.mode = CODEC_PLANES;
     TRY(codec_encode(&slot->coded_size, slot->coded, frame_reader_codec(reader), &slot->plan, slot->data, slot->size,
                      reference, &slot->err));
@@ -189,6 +200,14 @@ void frame_coder_free(frame_coder *c)
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
+}
+
+void frame_coder_start(frame_coder *c, const kept_frames *kept)
+{
+    assert(c->written == c->filled);
+    c->kept = kept;
+    for (unsigned i = 0; i < c->worker_count; i++)
+        frame_reader_forget(c->readers[i]);
 }
 
 void frame_coder_target(frame_coder *c, pack_writer *writer)

@@ -68,6 +68,11 @@ void frame_reader_free(frame_reader *r)
     free(r);
 }
 
+void frame_reader_forget(frame_reader *r)
+{
+    r->part_at.pack = NULL;
+}
+
 codec *frame_reader_codec(frame_reader *r)
 {
     return r->codec;

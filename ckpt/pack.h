@@ -241,6 +241,7 @@ int pack_set_follow(frame_at *out, pack_set *set, pack *p, uint32_t pack_number,
 typedef struct frame_reader frame_reader;
 int frame_reader_new(frame_reader **out, pack_set *set, ckpt_error *err);
 void frame_reader_free(frame_reader *r);
+void frame_reader_forget(frame_reader *r); /* before packs it has read from go: the set is trimmed, say */
 codec *frame_reader_codec(frame_reader *r);
 
 /* Decodes chunk i of a frame (its whole chain, at most PACK_DEPTH_READ_MAX deep) into dst, which has room for the

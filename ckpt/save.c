@@ -46,10 +46,37 @@ out:
     return rc;
 }
 
-static void saver_close(saver *s)
+static int scratch_make(save_scratch *m, ckpt_store *store, ckpt_error *err)
 {
-    frame_coder_free(s->coder);
-    frame_reader_free(s->reader);
+    int rc = 0;
+    pool *p = NULL;
+
+    TRY(store_pool(&p, store, err));
+    TRY(frame_coder_new(&m->coder, p, store->packs, err));
+    TRY(frame_reader_new(&m->reader, store->packs, err));
+    m->buffer = malloc(CODEC_CHUNK_BYTES);
+    m->decoded = malloc(CODEC_CHUNK_BYTES);
+    m->sample = malloc(CODEC_SAMPLES_MAX * CODEC_SAMPLE_BYTES);
+    m->sample_references = malloc(CODEC_SAMPLES_MAX * CODEC_REFERENCES_MAX * CODEC_SAMPLE_BYTES);
+    FAIL_IF_NULL(m->buffer && m->decoded && m->sample && m->sample_references, err);
+out:
+    return rc;
+}
+
+void save_scratch_clear(save_scratch *m)
+{
+    frame_coder_free(m->coder);
+    frame_reader_free(m->reader);
+    free(m->buffer);
+    free(m->decoded);
+    free(m->sample);
+    free(m->sample_references);
+    *m = (save_scratch){0};
+}
+
+void saver_close(saver *s)
+{
+    save_scratch_clear(&s->scratch);
     reference_library_free(s->library);
     if (s->store)
         store_packs_return(s->store);
@@ -59,36 +86,33 @@ static void saver_close(saver *s)
     intent_close(s->intent);
     sha256_free(s->file_stream);
     free(s->placed);
-    free(s->buffer);
-    free(s->sample);
-    free(s->sample_references);
-    free(s->decoded);
 }
 
-static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_error *err)
+int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, save_carry *carry, ckpt_error *err)
 {
     int rc = 0;
-    pool *p = NULL;
 
     *s = (saver){.store = store, .writer.tmp.fd = -1};
     store_packs_borrow(store);
+    if (carry) {
+        s->kept = &carry->kept;
+        s->scratch = carry->scratch;
+        carry->scratch = (save_scratch){0};
+    }
     TRY(store_writable(store, err));
-    TRY(store_pool(&p, store, err));
     (void)sweep_tmp(NULL, store, SWEEP_AGE_SAVE_S, false, NULL); /* what killed saves left; prune can report it */
     TRY(intent_open(&s->intent, store, err));
     TRY(lookup_open(&s->lookup, store, err));
     TRY(reference_library_new(&s->library, store->packs, err));
     TRY(saver_reference_snapshots(s, sequence, err));
-    TRY(frame_coder_new(&s->coder, p, store->packs, err));
-    TRY(frame_reader_new(&s->reader, store->packs, err));
+    if (!s->scratch.coder)
+        TRY(scratch_make(&s->scratch, store, err));
+    frame_reader_forget(s->scratch.reader);
+    frame_coder_start(s->scratch.coder, s->kept);
     s->file_stream = sha256_new();
-    s->buffer = malloc(CODEC_CHUNK_BYTES);
-    s->decoded = malloc(CODEC_CHUNK_BYTES);
-    s->sample = malloc(CODEC_SAMPLES_MAX * CODEC_SAMPLE_BYTES);
-    s->sample_references = malloc(CODEC_SAMPLES_MAX * CODEC_REFERENCES_MAX * CODEC_SAMPLE_BYTES);
-    FAIL_IF_NULL(s->file_stream && s->buffer && s->decoded && s->sample && s->sample_references, err);
+    FAIL_IF_NULL(s->file_stream, err);
     TRY(pack_writer_open(&s->writer, store->tmp_dir, err));
-    frame_coder_target(s->coder, &s->writer);
+    frame_coder_target(s->scratch.coder, &s->writer);
 out:
     return rc;
 }
@@ -107,7 +131,7 @@ static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_er
     int rc = 0;
     char path[FILE_PATH_MAX];
 
-    TRY(frame_coder_drain(s->coder, err));
+    TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(pack_writer_finish(name, &s->writer, err));
     s->packs_bytes += s->writer.tmp.size_bytes;
     s->coded_bytes += s->writer.coded_bytes;
@@ -127,13 +151,13 @@ int saver_roll(saver *s, ckpt_error *err)
     uint32_t number = 0;
 
     /* A pack describes the files it was written for, so that look-ups find their bytes in it. */
-    TRY(frame_coder_drain(s->coder, err));
+    TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(tables_copy(&s->writer.index, &s->tables, s->open_file, s->tables.file_count, err));
     TRY(writer_finish(&name, &plan, s, err));
     TRY(file_commit(&plan, err));
     pack_writer_discard(&s->writer);
     TRY(pack_writer_open(&s->writer, s->store->tmp_dir, err));
-    frame_coder_target(s->coder, &s->writer);
+    frame_coder_target(s->scratch.coder, &s->writer);
     s->open_bytes = 0;
     s->rolls++;
 
@@ -187,8 +211,8 @@ out:
     return rc;
 }
 
-static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
-                        ckpt_error *err)
+int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
+                 ckpt_error *err)
 {
     int rc = 0;
     file_commit_plan plan = {0};
@@ -200,7 +224,7 @@ static int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, c
     snap.files = s->tables.file_count;
     snap.raw_bytes = raw_bytes;
     TRY(snapshot_set_meta(&snap, options->message, options->meta, options->meta_count, err));
-    TRY(frame_coder_drain(s->coder, err));
+    TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(tables_copy(&s->writer.index, &s->tables, 0, s->tables.file_count, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
     TRY(writer_finish(&snap.pack, &plan, s, err));
@@ -308,7 +332,7 @@ static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_e
         if (!again && rc != CKPT_ECHANGED)
             return rc;
         /* Forget its rows; what was coded stays in the pack, unnamed. */
-        const int padded = frame_coder_pad(s->coder, err);
+        const int padded = frame_coder_pad(s->scratch.coder, err);
         if (padded)
             return padded;
         s->tables.file_count = before.file_count;
@@ -384,7 +408,7 @@ out:
     return rc;
 }
 
-static int options_check(const ckpt_save_options *options, ckpt_error *err)
+int save_options_check(const ckpt_save_options *options, ckpt_error *err)
 {
     int rc = 0;
     snapshot probe = {0};
@@ -396,24 +420,6 @@ static int options_check(const ckpt_save_options *options, ckpt_error *err)
 out:
     snapshot_clear(&probe);
     return rc;
-}
-
-/* A name under which one file can be restored anywhere. */
-static bool is_file_name(const char *name)
-{
-    const size_t length = strlen(name);
-
-    for (size_t i = 0; i < length; i++)
-        if (name[i] == '/' || (unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return false;
-    return length > 0 && length <= NAME_MAX && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           strcmp(name, ".ckpt") != 0;
-}
-
-int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err)
-{
-    return is_file_name(file_name) ? options_check(options, err)
-                                   : error_set(err, CKPT_EUSAGE, "'%.200s' is not a name for a file", file_name);
 }
 
 int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
@@ -430,97 +436,14 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     *result = (ckpt_save_result){0};
     TRY(store_options(&own_options, sizeof own_options, options, err));
     options = &own_options;
-    TRY(options_check(options, err));
+    TRY(save_options_check(options, err));
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
-    TRY(saver_open(&s, &sequence, store, err));
+    TRY(saver_open(&s, &sequence, store, NULL, err));
     s.total_bytes = w.total_bytes;
     TRY(save_entries(&s, &w, err));
     TRY(saver_commit(result, &s, sequence, options, err));
 out:
     saver_close(&s);
     walk_clear(&w);
-    return rc;
-}
-
-/* ---- Tensors from memory ---- */
-
-/* A safetensors file that exists as its parts: the header, then each tensor where the caller keeps it. */
-typedef struct parts_source {
-    byte_source source; /* first, so that it can be cast back */
-    const char *header;
-    size_t header_size;
-    const ckpt_tensor *tensors;
-    const uint64_t *starts; /* of tensor i in the file; starts[count] is the file's size */
-    size_t count;
-} parts_source;
-
-static int parts_read(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
-{
-    const parts_source *const parts = (const parts_source *)source;
-    unsigned char *to = dst;
-
-    (void)err;
-    size_t i = 0, high = parts->count;
-    while (high - i > 1) { /* the last tensor that starts at or before offset */
-        const size_t middle = i + (high - i) / 2;
-        if (parts->starts[middle] <= offset)
-            i = middle;
-        else
-            high = middle;
-    }
-    while (size > 0) {
-        const bool in_header = offset < parts->header_size;
-        const uint64_t end = in_header ? parts->header_size : parts->starts[i + 1];
-        const size_t n = end - offset < size ? (size_t)(end - offset) : size;
-        const uint64_t start = in_header ? 0 : parts->starts[i];
-        const char *const from = in_header ? parts->header : parts->tensors[i].data;
-        if (n > 0) /* a tensor without bytes may be without data */
-            memcpy(to, from + (offset - start), n);
-        to += n;
-        offset += n;
-        size -= n;
-        if (!in_header && size > 0)
-            i++;
-    }
-    return 0;
-}
-
-int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name, const ckpt_tensor *tensors,
-                      size_t count, const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
-                      ckpt_error *err)
-{
-    int rc = 0;
-    saver s = {.writer.tmp.fd = -1};
-    char *header = NULL;
-    uint64_t *starts = NULL, sequence = 0;
-    parts_source parts = {.tensors = tensors, .count = count};
-    ckpt_save_result own;
-    ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
-
-    result = result ? result : &own;
-    *result = (ckpt_save_result){0};
-    TRY(store_options(&own_options, sizeof own_options, options, err));
-    options = &own_options;
-    file_name = file_name ? file_name : SAVE_FILE_NAME;
-    TRY(save_request_check(file_name, options, err));
-    TRY(safetensors_header(&header, &parts.header_size, tensors, count, values, value_count, err));
-    parts.header = header;
-    starts = calloc(count + 1, sizeof *starts);
-    FAIL_IF_NULL(starts, err);
-    starts[0] = parts.header_size;
-    for (size_t i = 0; i < count; i++)
-        starts[i + 1] = starts[i] + tensor_bytes(&tensors[i]);
-    parts.starts = starts;
-    parts.source = (byte_source){.size = starts[count], .read = parts_read, .path = file_name, .fd = -1};
-
-    TRY(saver_open(&s, &sequence, store, err));
-    s.total_bytes = parts.source.size;
-    s.source = &parts.source;
-    TRY(save_file(&s, file_name, 0644, err));
-    TRY(saver_commit(result, &s, sequence, options, err));
-out:
-    saver_close(&s);
-    free(starts);
-    free(header);
     return rc;
 }

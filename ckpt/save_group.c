@@ -159,9 +159,9 @@ static int group_code(saver *s, const group *g, const unsigned char *bytes, ckpt
 
     TRY(save_frame_begin(&frame, s, group_kind(g), g->members[0].piece->dtype, group_class(g), g->size, &g->plan,
                          g->reference, err));
-    TRY(frame_coder_chunk(&slot, &size, s->coder, err));
+    TRY(frame_coder_chunk(&slot, &size, s->scratch.coder, err));
     memcpy(slot, bytes, size);
-    TRY(frame_coder_submit(s->coder, err));
+    TRY(frame_coder_submit(s->scratch.coder, err));
     group_place(g, 0, frame, true);
     for (size_t i = 0; i < g->count; i++)
         TRY(save_remember(s, g->members[i].piece, err));
@@ -174,16 +174,16 @@ static int group_store(saver *s, group *g, ckpt_error *err)
     int rc = 0;
     bool shared = false;
 
-    group_gather(s->buffer, g);
-    TRY(group_share(&shared, s, g, s->buffer, err));
+    group_gather(s->scratch.buffer, g);
+    TRY(group_share(&shared, s, g, s->scratch.buffer, err));
     if (shared)
         goto out;
     TRY(group_share_members(s, g, err));
     if (g->count == 0)
         goto out;
-    group_gather(s->buffer, g); /* what is left */
-    TRY(group_plan(NULL, s, g, s->buffer, err));
-    TRY(group_code(s, g, s->buffer, err));
+    group_gather(s->scratch.buffer, g); /* what is left */
+    TRY(group_plan(NULL, s, g, s->scratch.buffer, err));
+    TRY(group_code(s, g, s->scratch.buffer, err));
 out:
     return rc;
 }
@@ -207,9 +207,9 @@ static int piece_hash(bool *zero, saver *s, piece *p, ckpt_error *err)
     FAIL_IF_NULL(stream, err);
     for (uint64_t done = 0; done < p->size;) {
         const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
-        TRY(s->source->read(s->source, s->buffer, p->offset + done, n, err));
-        xxh128_update(stream, s->buffer, n);
-        *zero = *zero && bytes_are_zero(s->buffer, n);
+        TRY(s->source->read(s->source, s->scratch.buffer, p->offset + done, n, err));
+        xxh128_update(stream, s->scratch.buffer, n);
+        *zero = *zero && bytes_are_zero(s->scratch.buffer, n);
         done += n;
     }
     p->hash = xxh128_finish(stream);
@@ -227,8 +227,8 @@ static int piece_pass(saver *s, const piece *p, hash128 expected, ckpt_error *er
     FAIL_IF_NULL(stream, err);
     for (uint64_t done = 0; done < p->size;) {
         const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
-        TRY(save_read(s, s->buffer, p->offset + done, n, err));
-        xxh128_update(stream, s->buffer, n);
+        TRY(save_read(s, s->scratch.buffer, p->offset + done, n, err));
+        xxh128_update(stream, s->scratch.buffer, n);
         done += n;
     }
     const hash128 seen = xxh128_finish(stream);
@@ -256,9 +256,9 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     for (uint64_t done = 0; done < p->size;) {
         unsigned char *slot = NULL;
         size_t n = 0;
-        TRY(frame_coder_chunk(&slot, &n, s->coder, err));
+        TRY(frame_coder_chunk(&slot, &n, s->scratch.coder, err));
         TRY(save_read(s, slot, p->offset + done, n, err));
-        TRY(frame_coder_submit(s->coder, err));
+        TRY(frame_coder_submit(s->scratch.coder, err));
         done += n;
     }
     p->pack = 0;
@@ -349,8 +349,8 @@ static int split_estimate(double *bytes, saver *s, member *members, size_t count
     for (size_t i = 0; i < count;) {
         group g = group_next(members + i, count - i);
         double share = 0;
-        group_gather(s->buffer, &g);
-        TRY(group_plan(&share, s, &g, s->buffer, err));
+        group_gather(s->scratch.buffer, &g);
+        TRY(group_plan(&share, s, &g, s->scratch.buffer, err));
         *bytes += share * (double)g.size + 1; /* the mode of its chunk */
         i += g.count;
     }

@@ -1,6 +1,7 @@
 /* Saving, as its parts see it:
  *
- *   save.c        paths or tensors -> files -> pack and snapshot, committed
+ *   save.c        paths -> files -> pack and snapshot, committed
+ *   save_tensors.c  tensors from memory, as a file that is nowhere on disk
  *   save_file.c   one file -> pieces: large ones become frames of their own as they are read
  *   save_group.c  small pieces, collected, become one frame for each class
  *   save_plan.c   which mode and which reference, by coding samples
@@ -12,6 +13,7 @@
 #define CKPT_SAVE_INTERNAL_H
 
 #include "frame_coder.h"
+#include "kept.h"
 #include "reference.h"
 #include "store_internal.h"
 
@@ -57,13 +59,30 @@ typedef struct placed_row {
     bool used;
 } placed_row;
 
+/* Memory and threads that a save works with. */
+typedef struct save_scratch {
+    frame_coder *coder; /* NULL: not made yet */
+    frame_reader *reader;
+    unsigned char *buffer;                     /* CODEC_CHUNK_BYTES */
+    unsigned char *sample, *sample_references; /* CODEC_SAMPLES_MAX windows, and as many for each candidate */
+    unsigned char *decoded;                    /* one decoded chunk, of saver.decoded_at */
+} save_scratch;
+void save_scratch_clear(save_scratch *m);
+
+/* What a background writer carries from save to save, so that the next one neither decodes the state before it nor
+ * faults in as much memory again. Zeroed it is empty. */
+typedef struct save_carry {
+    kept_frames kept;     /* of the last state committed, in the tensors it was saved from */
+    save_scratch scratch; /* of the last save that went well */
+} save_carry;
+
 typedef struct saver {
     ckpt_store *store;
+    const kept_frames *kept; /* or NULL */
+    save_scratch scratch;
     intent *intent;
     lookup *lookup;
     reference_library *library;
-    frame_coder *coder;
-    frame_reader *reader;
     pack_writer writer;
     pack_index tables;    /* of the checkpoint; pack number 0 is the open pack */
     uint32_t open_extent; /* first row of tables.extents that may lie in the open pack */
@@ -86,10 +105,7 @@ typedef struct saver {
     placed_row *placed; /* hash table, a power of two of rows */
     size_t placed_count, placed_rows;
 
-    unsigned char *buffer;                     /* CODEC_CHUNK_BYTES */
-    unsigned char *sample, *sample_references; /* CODEC_SAMPLES_MAX windows, and as many for each candidate */
-    unsigned char *decoded;                    /* one decoded chunk, of: */
-    frame_at decoded_at;
+    frame_at decoded_at; /* what scratch.decoded holds; pack NULL: nothing */
     uint32_t decoded_chunk;
 
     uint64_t done_bytes, total_bytes, shared_bytes, tensor_count, packs_bytes, coded_bytes;
@@ -153,11 +169,25 @@ int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
 
 /* ---- save.c ---- */
-#define SAVE_FILE_NAME "state.safetensors" /* of tensors from memory, when the caller has no other */
-/* What can be refused of a save from memory before anything is read. */
-int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err);
+/* Takes the scratch out of `carry`, which may be NULL. */
+int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, save_carry *carry, ckpt_error *err);
+int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
+                 ckpt_error *err);
+void saver_close(saver *s);
 /* Closes the open pack durably and opens another. */
 int saver_roll(saver *s, ckpt_error *err);
 int saver_progress(saver *s, uint64_t bytes, ckpt_error *err);
+int save_options_check(const ckpt_save_options *options, ckpt_error *err);
+
+/* ---- save_tensors.c ---- */
+#define SAVE_FILE_NAME "state.safetensors" /* of tensors from memory, when the caller has no other */
+/* What can be refused of a save from memory before anything is read. */
+int save_request_check(const char *file_name, const ckpt_save_options *options, ckpt_error *err);
+/* ckpt_save_tensors with what the save before left and this one leaves; the tensors' bytes must stay as they are until
+ * the carry is given to another save that succeeds, or cleared. */
+int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name, const ckpt_tensor *tensors,
+                 size_t count, const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
+                 save_carry *carry, ckpt_error *err);
+void save_carry_clear(save_carry *carry);
 
 #endif

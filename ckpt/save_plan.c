@@ -132,7 +132,7 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
         return 0;
     const size_t count = sample_windows(at, length, size);
     for (size_t i = 0; i < count; i++) {
-        unsigned char *const window = s->sample + i * CODEC_SAMPLE_BYTES;
+        unsigned char *const window = s->scratch.sample + i * CODEC_SAMPLE_BYTES;
         samples[i].size = length[i];
         samples[i].data = data ? data + at[i] : window;
         if (!data)
@@ -141,12 +141,15 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
     /* Candidates outside: windows of one chunk then decode it once. */
     for (unsigned k = 0; k < c->count; k++) {
         for (size_t i = 0; i < count; i++) {
-            unsigned char *const room = s->sample_references + (i * CODEC_REFERENCES_MAX + k) * CODEC_SAMPLE_BYTES;
-            if (frame_read(room, s->reader, c->at[k], at[i], length[i], NULL) == 0)
+            unsigned char *const room =
+                s->scratch.sample_references + (i * CODEC_REFERENCES_MAX + k) * CODEC_SAMPLE_BYTES;
+            if (kept_read(room, s->kept, c->at[k], at[i], length[i]) ||
+                frame_read(room, s->scratch.reader, c->at[k], at[i], length[i], NULL) == 0)
                 samples[i].reference[k] = room;
         }
     }
-    TRY(codec_plan_choose(plan, &chosen, &share, frame_reader_codec(s->reader), dtype, samples, count, c->count, err));
+    TRY(codec_plan_choose(plan, &chosen, &share, frame_reader_codec(s->scratch.reader), dtype, samples, count, c->count,
+                          err));
     if (chosen >= 0)
         *reference = c->at[chosen];
     if (share >= SAMPLE_SHARE_MIN)
@@ -188,7 +191,7 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
         row.reference_hash = r->hash;
         row.depth = (uint8_t)(r->depth + 1);
     }
-    TRY(frame_coder_begin(number, s->coder, &row, plan, reference.pack ? &reference : NULL, err));
+    TRY(frame_coder_begin(number, s->scratch.coder, &row, plan, reference.pack ? &reference : NULL, err));
     s->open_bytes += size;
 out:
     return rc;

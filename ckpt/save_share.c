@@ -65,12 +65,12 @@ bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned cha
 
         if (s->decoded_at.pack != at.pack || s->decoded_at.frame != at.frame || s->decoded_chunk != chunk) {
             s->decoded_at.pack = NULL;
-            if (frame_read_chunk(s->decoded, s->reader, at, chunk, NULL))
+            if (frame_read_chunk(s->scratch.decoded, s->scratch.reader, at, chunk, NULL))
                 return false; /* damaged: then it is stored anew */
             s->decoded_at = at;
             s->decoded_chunk = chunk;
         }
-        if (memcmp(data, s->decoded + from, n) != 0)
+        if (memcmp(data, s->scratch.decoded + from, n) != 0)
             return false;
         data += n;
         frame_offset += n;
@@ -87,8 +87,8 @@ static int equal_streamed(bool *equal, saver *s, const piece *p, frame_at at, ui
     *equal = false;
     for (uint64_t done = 0; done < p->size;) {
         const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
-        TRY(s->source->read(s->source, s->buffer, p->offset + done, n, err));
-        if (!save_equal(s, at, frame_offset + done, s->buffer, n))
+        TRY(s->source->read(s->source, s->scratch.buffer, p->offset + done, n, err));
+        if (!save_equal(s, at, frame_offset + done, s->scratch.buffer, n))
             goto out;
         done += n;
     }

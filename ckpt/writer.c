@@ -1,9 +1,10 @@
 /* The background writer: see <ckpt/store.h>.
  *
- *   submit ──> jobs[i] is being filled ──> staged ──> in flight ──> committed, and free again
+ *   submit ──> jobs[i] is being filled ──> staged ──> in flight ──> kept ──> free again
  *
- * Of the two jobs at most one is in each of these states, so that a state always finds memory that is not in flight.
- * That memory was faulted in when it was first used. */
+ * Of the three jobs at most one is in each of these states (one that is filled takes the place of the staged one), so
+ * that a state always finds memory that nobody reads. That memory was faulted in when it was first used. The kept one
+ * is the state committed last, which the next is coded against. */
 #include "retention.h"
 #include "save_internal.h"
 
@@ -27,6 +28,8 @@ typedef struct request {
     ckpt_importance importance;
 } request;
 
+#define JOBS 3
+
 typedef struct job {
     request request; /* data of its tensors point into: */
     unsigned char *memory;
@@ -45,10 +48,11 @@ struct ckpt_writer {
     bool thread_runs;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    job jobs[2];
-    job *filling, *staged, *in_flight; /* into jobs, or NULL */
-    prune_request prune_next;          /* once nothing is in flight */
-    prune_request prune_later;         /* once the staged one has been written */
+    job jobs[JOBS];
+    job *filling, *staged, *in_flight, *kept; /* into jobs, or NULL */
+    save_carry carry;                         /* the thread's own; of what is kept */
+    prune_request prune_next;                 /* once nothing is in flight */
+    prune_request prune_later;                /* once the staged one has been written */
     bool pruning, stop;
     int rc; /* the failure that nobody has been told of yet */
     ckpt_error err;
@@ -213,14 +217,15 @@ static void writer_save(ckpt_writer *w)
     w->prune_later = (prune_request){0};
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    const int rc = ckpt_save_tensors(&result, w->store, r->file_name, r->tensors, r->tensor_count, r->values,
-                                     r->value_count, &r->options, &err);
+    const int rc = save_tensors(&result, w->store, r->file_name, r->tensors, r->tensor_count, r->values, r->value_count,
+                                &r->options, &w->carry, &err);
     pthread_mutex_lock(&w->lock);
     request_clear(r);
     if (rc) {
         w->stats.failed++;
         failure_keep(w, "save", rc, &err);
     } else {
+        w->kept = w->in_flight; /* the carry refers to its memory from now on */
         w->stats.committed++;
         w->stats.last = result;
         w->stats.raw_bytes += result.raw_bytes;
@@ -232,8 +237,8 @@ static void writer_save(ckpt_writer *w)
 /* With the lock held, which is let go meanwhile. */
 static void writer_prune(ckpt_writer *w)
 {
-    const prune_request request = w->prune_next;
-    const ckpt_prune_options options = {.size = sizeof options, .keep = request.keep};
+    const prune_request p = w->prune_next;
+    const ckpt_prune_options options = {.size = sizeof options, .keep = p.keep};
     ckpt_prune_result result = {0};
     ckpt_error err = {0};
 
@@ -241,7 +246,7 @@ static void writer_prune(ckpt_writer *w)
     w->pruning = true;
     pthread_mutex_unlock(&w->lock);
     const int rc = ckpt_prune(&result, w->store, &options, &err);
-    free(request.keep);
+    free(p.keep);
     pthread_mutex_lock(&w->lock);
     if (rc && rc != CKPT_EBUSY)
         failure_keep(w, "prune", rc, &err);
@@ -301,6 +306,19 @@ out:
     return rc;
 }
 
+/* With the lock held: one that is nowhere on the way, the one with most memory. */
+static job *job_free(ckpt_writer *w)
+{
+    job *best = NULL;
+
+    for (size_t i = 0; i < JOBS; i++) {
+        job *const j = &w->jobs[i];
+        if (j != w->in_flight && j != w->kept && (!best || j->memory_size > best->memory_size))
+            best = j;
+    }
+    return best;
+}
+
 /* With the lock held: the job to fill, which may be the staged one, to be replaced; NULL when the new state is to be
  * dropped. Waits where the rules say so, and for another thread that fills one. */
 static job *job_acquire(ckpt_writer *w, ckpt_importance importance)
@@ -308,7 +326,7 @@ static job *job_acquire(ckpt_writer *w, ckpt_importance importance)
     for (;;) {
         const job *const staged = w->staged;
         if (!staged && !w->filling)
-            return w->in_flight == &w->jobs[0] ? &w->jobs[1] : &w->jobs[0];
+            return job_free(w);
         if (staged) {
             const ckpt_importance other = staged->request.importance;
             if (other == CKPT_ORDINARY || (other == CKPT_BEST && importance == CKPT_BEST))
@@ -387,15 +405,15 @@ int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err)
 {
     int rc = 0;
     retention_policy policy;
-    prune_request request = {.wanted = true};
+    prune_request p = {.wanted = true};
 
     if (keep)
         TRY(retention_parse(&policy, keep, err));
-    TRY(text_copy(&request.keep, keep, err));
+    TRY(text_copy(&p.keep, keep, err));
     pthread_mutex_lock(&writer->lock);
     prune_request *const slot = writer->staged ? &writer->prune_later : &writer->prune_next;
     free(slot->keep);
-    *slot = request;
+    *slot = p;
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
 out:
@@ -437,7 +455,8 @@ int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err)
         pthread_join(writer->thread, NULL);
     }
     const int rc = take_failure(writer, err);
-    for (size_t i = 0; i < 2; i++) {
+    save_carry_clear(&writer->carry);
+    for (size_t i = 0; i < JOBS; i++) {
         request_clear(&writer->jobs[i].request);
         free(writer->jobs[i].memory);
     }

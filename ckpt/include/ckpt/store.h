@@ -154,8 +154,8 @@ typedef struct ckpt_save_result {
 CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
                              const ckpt_save_options *options, ckpt_error *err);
 
-/* Saves tensors from memory as the file `file_name` (NULL: "state.safetensors") in the safetensors format, `values` in
- * its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise.
+/* Saves tensors from memory as the file `file_name` (NULL: "state.safetensors"; folders may stand in front, as in
+ * "run1/state.safetensors") in the safetensors format, `values` in its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise.
  * Result and errors as for ckpt_save_files. */
 CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name,
                                const ckpt_tensor *tensors, size_t count, const ckpt_value *values, size_t value_count,
@@ -166,6 +166,9 @@ CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, cons
  *   submit ── copies the state into pre-faulted memory and returns
  *   thread ── in flight ──> committed        a newer ordinary save replaces the staged one (counted)
  *              staged                        tagged and final saves are never replaced
+ *
+ * The state committed last stays in memory too, since the next one is coded against it: up to three copies of the state
+ * are held, two where no save is slower than the rhythm they come in.
  *
  * An error of the background is returned once, by the next submit, wait or close; it is never swallowed. Of several
  * that nobody has asked for yet the first is kept, and all are counted. The writer opens the store a second time, so
