@@ -6,8 +6,7 @@
  *     param.addcdiv_(exp_avg, exp_avg_sq.sqrt() / sqrt(1 - beta2^t) + eps, -lr / (1 - beta1^t))
  *
  * PyTorch's kernels contract a multiplication with the addition behind it where the processor can, and their square
- * root may be the neighbour of the nearest float. Here every operation is rounded by itself, to the nearest: the
- * results differ from PyTorch's by those roundings and from those of no other machine. */
+ * root may be the neighbour of the nearest float. Here every operation is rounded by itself, to the nearest. */
 #include "reference_backend.h"
 
 #include <assert.h>

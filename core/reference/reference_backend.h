@@ -1,8 +1,8 @@
 /* Reference: the backend of plain loops, the truth that others are tested against.
  *
  * Values always have block 1. Every sum is made in double, in the order in which the loops stand, and rounded once to
- * float; so the results depend on nothing but the numbers that come in. Where PyTorch says what happens to NaN, equal
- * maxima and windows beyond the edge, the same happens here. */
+ * float; so the results depend on nothing but the numbers that come in and the exp, log and pow of the C library. Where
+ * PyTorch says what happens to NaN, equal maxima and windows beyond the edge, the same happens here. */
 #ifndef CORE_REFERENCE_BACKEND_H
 #define CORE_REFERENCE_BACKEND_H
 
