@@ -10,6 +10,7 @@
 #include "philox.h"
 #include "plan.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,7 +228,7 @@ static inline fake_plan fake_plan_make(fake_backend *f, const char *layers, dims
 {
     fake_plan made = {0};
     const char *number = layers + strlen(layers);
-    while (number > layers && (strchr("0123456789", number[-1]) || !strchr("0123456789", number[0])))
+    while (number > layers && (isdigit((unsigned char)number[-1]) || !isdigit((unsigned char)*number)))
         number--;
     assert_int_equal(net_parse(&made.net, layers, input, strtoul(number, NULL, 10), NULL), 0);
     f->op_count = 0;
