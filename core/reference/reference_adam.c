@@ -15,8 +15,8 @@
 int reference_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err)
 {
     const double t = (double)f->t;
-    const float grad_share = (float)(1 - f->beta1), square_share = (float)(1 - f->beta2),
-                square_decay = (float)f->beta2;
+    const float grad_share = (float)(1 - f->beta1);
+    const float square_decay = (float)f->beta2, square_share = (float)(1 - f->beta2);
     const float step_size = (float)(f->lr / (1 - pow(f->beta1, t)));
     const float correction = (float)sqrt(1 - pow(f->beta2, t)), eps = (float)f->eps;
     (void)b;

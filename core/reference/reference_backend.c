@@ -1,4 +1,4 @@
-/* The reference backend as a whole: which function makes which layer, and memory, which is plain memory. */
+/* The reference backend as a whole: which function makes which layer, memory, which is plain memory, and batches. */
 #include "reference_backend.h"
 
 #include "checked.h"
@@ -115,8 +115,8 @@ static int reference_wait(backend *b, ckpt_error *err)
     return 0;
 }
 
-int reference_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
-                     size_t count, size_t batch, float scale, ckpt_error *err)
+static int reference_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
+                            size_t count, size_t batch, float scale, ckpt_error *err)
 {
     float *const rows = batch_rows; /* [batch][size] */
     (void)b;

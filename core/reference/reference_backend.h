@@ -8,9 +8,8 @@
 
 #include "backend.h"
 
-#define REFERENCE_WINDOW_MAX                                                                                           \
-    (UINT8_MAX + 1u) /* numbers in a window of maxpool: the winner's place is kept in a byte                           \
-                      */
+/* Numbers in a window of maxpool: the place of the winner is kept in a byte. */
+#define REFERENCE_WINDOW_MAX (UINT8_MAX + 1u)
 
 /* An operation is one layer. */
 typedef struct reference_op {
@@ -29,8 +28,6 @@ int reference_relu_make(reference_op *r, const op_request *request, ckpt_error *
 
 /* Members of the backend. */
 int reference_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err);
-int reference_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
-                     size_t count, size_t batch, float scale, ckpt_error *err);
 int reference_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Softmax and cross-entropy, and the batch that a step begins with.
+/* Softmax and cross-entropy:
  *
  *     p[j] = exp(x[j] - max x) / sum over k of exp(x[k] - max x)
  *     loss = -log p[label] = log(sum over k of exp(x[k] - max x)) - (x[label] - max x)

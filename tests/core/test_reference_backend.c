@@ -1,4 +1,5 @@
 /* The reference backend: what it says of its operations, its memory, and special values of loss and optimizer. */
+#include "alloc_fail.h"
 #include "op_check.h"
 
 #include <stdint.h>
@@ -203,6 +204,28 @@ static void memory_that_no_machine_has_is_refused(void **state)
     assert_null(memory);
 }
 
+static void want_of_memory_is_told(void **state)
+{
+    backend *const b = *state, *other = b;
+    ckpt_error err = {0};
+    net *n = NULL;
+    op *o = NULL;
+
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    alloc_fail_arm(1);
+    assert_int_equal(backend_reference_new(&other, &err), CKPT_ENOMEM);
+    assert_true(alloc_fail_disarm());
+    assert_null(other);
+    op_assert_ok(net_parse(&n, "flatten, dense 1", (dims){1, 2, 2}, 1, &err), &err);
+    const op_request request = {.net = n, .layers_max = 1, .in = {1, {1, 2, 2}, 1, CKPT_F32}};
+    alloc_fail_arm(1);
+    assert_int_equal(b->op_new(&o, b, &request, &err), CKPT_ENOMEM);
+    assert_true(alloc_fail_disarm());
+    assert_null(o);
+    net_free(n);
+}
+
 static void what_is_written_is_read(void **state)
 {
     backend *const b = *state;
@@ -371,6 +394,7 @@ int main(void)
         cmocka_unit_test(memory_is_zeroed_and_aligned),
         cmocka_unit_test(memory_of_no_bytes_is_memory),
         cmocka_unit_test(memory_that_no_machine_has_is_refused),
+        cmocka_unit_test(want_of_memory_is_told),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(gather_scales_the_samples_and_empties_the_rest),
         cmocka_unit_test(rows_that_fill_up_count_for_nothing),
