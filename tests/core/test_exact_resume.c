@@ -469,7 +469,7 @@ static void every_broken_value_is_seen(void **state)
         {"recipe", "lr = ", "lr = 1", OTHER_BYTES},
         {"recipe", "beta1 = 0.9", "beta1 = 0.8", OTHER_BYTES},
         {"recipe", "beta2 = 0.999", "beta2 = 0.99", OTHER_BYTES},
-        {"recipe", "eps = 1e-08", "eps = 1e-06", OTHER_BYTES},
+        {"recipe", "eps = 1e-8", "eps = 1e-6", OTHER_BYTES},
         {"recipe", "every = 5", "every = 6", OTHER_BYTES},
         {"recipe", "relu, flatten", "flatten", OTHER_BYTES},
     };
