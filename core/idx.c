@@ -60,7 +60,7 @@ out:
     return rc;
 }
 
-static int data_read(idx *out, uint64_t count, inflow *in, const char *path, ckpt_error *err)
+static int data_read(idx *out, uint64_t count, inflow *in, inflow_packing packing, const char *path, ckpt_error *err)
 {
     int rc = 0;
     size_t got;
@@ -68,8 +68,10 @@ static int data_read(idx *out, uint64_t count, inflow *in, const char *path, ckp
     const uint64_t header_size = MAGIC_SIZE + out->rank * SIZE_SIZE;
 
     /* What so few bytes cannot hold is not allocated. */
-    FAIL_IF(count + header_size > inflow_size_max(in), err, CKPT_EFORMAT,
-            "%s: %llu bytes of data cannot be in a file of this size", path, (unsigned long long)count);
+    const uint64_t possible = inflow_size_max(in) - header_size;
+    FAIL_IF(count > possible, err, CKPT_EFORMAT, "%s: %s %llu of %llu bytes of data", path,
+            packing == INFLOW_PLAIN ? "ends after" : "holds at most", (unsigned long long)possible,
+            (unsigned long long)count);
     out->data = malloc((size_t)count);
     FAIL_IF_NULL(out->data, err);
     TRY(inflow_read(&got, in, out->data, (size_t)count, err));
@@ -100,7 +102,7 @@ static int idx_read_source(idx *out, const zip_source *source, unsigned rank, ck
     FAIL_IF(got < sizeof magic, err, CKPT_EFORMAT, "%s: ends inside of its header", path);
     TRY(magic_check(magic, path, rank, err));
     TRY(shape_read(out, &count, in, path, rank, err));
-    TRY(data_read(out, count, in, path, err));
+    TRY(data_read(out, count, in, packing, path, err));
 out:
     if (rc == CKPT_EFORMAT)
         error_hint(err, "the file was damaged or not copied whole: copy or download it again");

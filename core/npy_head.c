@@ -101,7 +101,11 @@ int npy_head_parse(npy_head *out, const char *text, size_t size, const char *nam
     FAIL_IF(!begins || !take_descr(descr, &at), err, CKPT_EFORMAT, UNKNOWN_HEAD, name);
     TRY(element_type(out, descr, name, err));
     const bool goes_on = take(&at, ",") && take(&at, "'fortran_order'") && take(&at, ":");
-    FAIL_IF(goes_on && take(&at, "True"), err, CKPT_EFORMAT, "%s: is in Fortran's order", name);
+    if (goes_on && take(&at, "True")) {
+        rc = error_set(err, CKPT_EFORMAT, "%s: is in Fortran's order", name);
+        error_hint(err, "numpy.ascontiguousarray() gives an array in C's order");
+        goto out;
+    }
     const bool has_shape = goes_on && take(&at, "False") && take(&at, ",") && take(&at, "'shape'") && take(&at, ":") &&
                            take_shape(out, &at);
     (void)take(&at, ",");

@@ -237,8 +237,8 @@ static int real_read(double *out, const recipe_key *key, const char *text, ckpt_
     int rc = 0;
     char expected[96];
 
-    snprintf(expected, sizeof expected, "a number %s %g %s %g is expected", key->above_low ? "above" : "from", key->low,
-             key->to_high ? "to" : "to below", key->high);
+    snprintf(expected, sizeof expected, "a number %s %g and %s %g is expected",
+             key->above_low ? "above" : "of at least", key->low, key->to_high ? "at most" : "below", key->high);
     *out = 0;
     rc = parse_double(out, text, err);
     if (rc == CKPT_ENOMEM)
@@ -306,6 +306,8 @@ int recipe_key_read(recipe_values *values, const recipe_key *key, const char *te
         break;
     }
 out:
+    if (rc == CKPT_EUSAGE)
+        error_hint(err, "%s.%s: %s", key->section, key->key, key->help);
     return rc;
 }
 
