@@ -62,13 +62,19 @@ out:
 static int head_read(state *s, const ckpt_content *content, size_t file, ckpt_error *err)
 {
     int rc = 0;
+    ckpt_recipe read = {0};
 
     TRY(version_check(value_get(content, file, STATE_KEY_VERSION), err));
     const char *const recipe = value_get(content, file, STATE_KEY_RECIPE);
     FAIL_IF(!recipe, err, CKPT_EDATA, STATE_KEY_RECIPE " is missing");
-    rc = recipe_parse(&s->recipe, recipe, strlen(recipe), STATE_KEY_RECIPE, err);
+    rc = recipe_parse(&read.values, recipe, strlen(recipe), STATE_KEY_RECIPE, err);
+    if (rc == 0)
+        rc = ckpt_recipe_check(&read, err);
+    s->recipe = read.values;
     if (rc == CKPT_EUSAGE || rc == CKPT_EFORMAT) /* what a person may not write is damage where we wrote it */
         rc = error_recode(err, CKPT_EDATA);
+    if (rc == CKPT_EDATA)
+        error_prefix(err, STATE_KEY_RECIPE);
 out:
     return rc;
 }

@@ -483,11 +483,25 @@ static void missing_file_is_not_found(void **state)
     assert_nothing_left(f);
 }
 
+static void a_file_from_memory_may_stand_in_folders(void **state)
+{
+    fixture *const f = *state;
+    char path[FILE_PATH_MAX];
+    float x = 1;
+    const ckpt_tensor tensor = {"x", CKPT_F32, 0, {0}, &x};
+    const ckpt_restore_options elsewhere = {.size = sizeof elsewhere, .dir = f->root};
+    MUST(ckpt_save_tensors(NULL, f->store, "runs/a.b/x.safetensors", &tensor, 1, NULL, 0, NULL, ERR));
+    MUST(ckpt_restore_files(NULL, f->store, "latest", &elsewhere, ERR));
+    MUST(path_join(path, f->root, "runs/a.b/x.safetensors", ERR));
+    assert_true(exists(path));
+}
+
 static void file_names_from_memory_are_checked(void **state)
 {
     fixture *const f = *state;
     char long_name[300];
-    const char *const NAMES[] = {"", ".", "..", "a/b", "/a", ".ckpt", "a\nb", long_name};
+    const char *const NAMES[] = {"",     ".",   "..",    "/a",    "a/",        "a//b", "../a",
+                                 "a/..", "./a", "a/./b", ".ckpt", "a/.ckpt/b", "a\nb", long_name};
     float x = 1;
     const ckpt_tensor tensor = {"x", CKPT_F32, 0, {0}, &x};
     memset(long_name, 'a', sizeof long_name - 1);
@@ -544,6 +558,7 @@ int main(void)
         SAVE_TEST(all_that_is_said_is_kept),
         SAVE_TEST(save_stopped_by_the_callback_leaves_the_store_as_it_was),
         SAVE_TEST(missing_file_is_not_found),
+        SAVE_TEST(a_file_from_memory_may_stand_in_folders),
         SAVE_TEST(file_names_from_memory_are_checked),
         SAVE_TEST(options_of_other_versions_are_understood),
     };
