@@ -19,16 +19,22 @@ COLUMNS_MAX = 120
 ARROWS = {
     "base": {"base"},
     "ckpt": {"ckpt", "base"},
+    "core": {"core", "base"},
+    "core/reference": {"core/reference", "core", "base"},
+    "core/cpu": {"core/cpu", "core", "base"},
     "tools": {"tools", "base"},
     "tests/base": {"tests/base", "tests", "base"},
     "tests/ckpt": {"tests/ckpt", "tests", "ckpt", "base"},
+    "tests/core": {"tests/core", "tests", "core", "core/reference", "core/cpu", "base"},
     "tests/crash": {"tests/crash", "tests", "ckpt", "base"},
-    "tests/fuzz": {"tests/fuzz", "tests", "ckpt", "base"},
+    "tests/fuzz": {"tests/fuzz", "tests", "ckpt", "core", "base"},
     "tests/tools": {"tests/tools", "tests", "tools", "base"},
     "tests": {"tests", "base"},
 }
-PUBLIC_OF = {"base": {"error.h"}}  # a folder not named here may include every public header
-LIBRARIES = {"base", "ckpt"}
+# A folder not named here may include every public header.
+PUBLIC_OF = {"base": {"error.h"}, "ckpt": {"error.h", "store.h"}}
+LIBRARIES = {"base", "ckpt", "core"}
+SHIMS = {"oneapi/": "core/cpu/onednn_api.h"}  # headers that one file alone includes
 
 BANNED_EVERYWHERE = (
     "strcpy strcat sprintf vsprintf atoi atol atof strtok gets system popen alloca sscanf tmpnam mktemp".split())
@@ -171,6 +177,9 @@ class Check:
             quote, name = match.groups()
             if quote == "<":
                 allowed = PUBLIC_OF.get(folder)
+                for prefix, shim in SHIMS.items():
+                    if name.startswith(prefix) and path.as_posix() != shim:
+                        self.fault(path, number, f"only {shim} may include <{name}>")
                 if name.startswith("ckpt/") and allowed is not None and name[len("ckpt/"):] not in allowed:
                     self.fault(path, number, f"{folder} may not include <{name}>")
             elif "/" in name:
@@ -221,6 +230,10 @@ SELF_TESTS = [
     ("tools may not include \"pack.h\" of ckpt",
      {"tools/a.c": '#include "pack.h"\n', "ckpt/pack.h": "#ifndef CKPT_PACK_H\n#define CKPT_PACK_H\n#endif\n"}),
     ("base may not include <ckpt/store.h>", {"base/a.c": "#include <ckpt/store.h>\n"}),
+    ("ckpt may not include <ckpt/train.h>", {"ckpt/a.c": "#include <ckpt/train.h>\n"}),
+    ("core may not include \"pack.h\" of ckpt",
+     {"core/a.c": '#include "pack.h"\n', "ckpt/pack.h": "#ifndef CKPT_PACK_H\n#define CKPT_PACK_H\n#endif\n"}),
+    ("only core/cpu/onednn_api.h may include", {"core/cpu/a.c": "#include <oneapi/dnnl/dnnl.h>\n"}),
     ("include by file name alone", {"ckpt/a.c": '#include "../base/a.h"\n'}),
     ("is in no folder of this tree", {"ckpt/a.c": '#include "b.h"\n'}),
     ("no include guard", {"base/a.h": "int x;\n"}),
