@@ -15,6 +15,7 @@ typedef struct coder_slot {
     uint64_t xxh64;
     codec_plan plan;
     frame_at reference; /* pack is NULL without one */
+    const kept_frames *kept;
     uint32_t frame, chunk;
     bool first, last; /* of its frame */
     pack_frame row;   /* of the frame, when first */
@@ -29,7 +30,7 @@ struct frame_coder {
     unsigned char **references; /* one a worker: a decoded reference chunk */
     coder_slot *slots;
     unsigned slot_count, worker_count;
-    const kept_frames *kept;
+    const kept_frames *kept; /* the caller's thread looks at it only */
     pack_writer *writer;
     sha256_stream *frame_stream;
     uint32_t next_frame;
@@ -56,7 +57,7 @@ static const void *slot_reference(const coder_slot *slot, unsigned worker)
 {
     const frame_coder *const c = slot->coder;
     const uint64_t offset = (uint64_t)slot->chunk * CODEC_CHUNK_BYTES;
-    const void *const kept = kept_chunk(c->kept, slot->reference, slot->chunk, slot->size);
+    const void *const kept = kept_chunk(slot->kept, slot->reference, slot->chunk, slot->size);
 
     if (kept)
         return kept;
@@ -202,12 +203,16 @@ void frame_coder_free(frame_coder *c)
     free(c);
 }
 
-void frame_coder_start(frame_coder *c, const kept_frames *kept)
+void frame_coder_forget(frame_coder *c)
 {
     assert(c->written == c->filled);
-    c->kept = kept;
     for (unsigned i = 0; i < c->worker_count; i++)
         frame_reader_forget(c->readers[i]);
+}
+
+void frame_coder_keep(frame_coder *c, const kept_frames *kept)
+{
+    c->kept = kept;
 }
 
 void frame_coder_target(frame_coder *c, pack_writer *writer)
@@ -261,6 +266,7 @@ int frame_coder_submit(frame_coder *c, ckpt_error *err)
 
     slot->plan = c->current.plan;
     slot->reference = c->current.reference;
+    slot->kept = c->kept;
     slot->frame = c->current.number;
     slot->chunk = c->current.chunk++;
     slot->first = c->current.filled_bytes == 0;

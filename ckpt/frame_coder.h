@@ -18,9 +18,11 @@ typedef struct frame_coder frame_coder;
 int frame_coder_new(frame_coder **out, pool *p, pack_set *packs, ckpt_error *err);
 void frame_coder_free(frame_coder *c); /* waits for what is on its way; NULL is fine */
 
-/* Before the first frame of a save. References are taken from `kept` (NULL: none) where they are there; what was read
- * for an earlier save is forgotten, since its packs may be gone. Nothing may be on its way. */
-void frame_coder_start(frame_coder *c, const kept_frames *kept);
+/* Before the first frame of a save: forgets what was read for an earlier one, whose packs may be gone. Nothing may be
+ * on its way. */
+void frame_coder_forget(frame_coder *c);
+/* From the next chunk on references are taken from `kept` where they are there; NULL: all are decoded. */
+void frame_coder_keep(frame_coder *c, const kept_frames *kept);
 /* The pack that frames go to from now on. Nothing may be on its way. */
 void frame_coder_target(frame_coder *c, pack_writer *writer);
 

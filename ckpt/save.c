@@ -108,7 +108,8 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, save_carry *carr
     if (!s->scratch.coder)
         TRY(scratch_make(&s->scratch, store, err));
     frame_reader_forget(s->scratch.reader);
-    frame_coder_start(s->scratch.coder, s->kept);
+    frame_coder_forget(s->scratch.coder);
+    frame_coder_keep(s->scratch.coder, s->kept);
     s->file_stream = sha256_new();
     FAIL_IF_NULL(s->file_stream, err);
     TRY(pack_writer_open(&s->writer, store->tmp_dir, err));

@@ -56,6 +56,14 @@ out:
     return rc;
 }
 
+/* What the store has is not what was put there: then memory does not stand for it any more, or the next frames would be
+ * deltas of bytes that are lost. */
+static void distrust_kept(saver *s)
+{
+    s->kept = NULL;
+    frame_coder_keep(s->scratch.coder, NULL);
+}
+
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size)
 {
     while (size > 0) {
@@ -65,8 +73,10 @@ bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned cha
 
         if (s->decoded_at.pack != at.pack || s->decoded_at.frame != at.frame || s->decoded_chunk != chunk) {
             s->decoded_at.pack = NULL;
-            if (frame_read_chunk(s->scratch.decoded, s->scratch.reader, at, chunk, NULL))
-                return false; /* damaged: then it is stored anew */
+            if (frame_read_chunk(s->scratch.decoded, s->scratch.reader, at, chunk, NULL)) {
+                distrust_kept(s);
+                return false; /* it is stored anew */
+            }
             s->decoded_at = at;
             s->decoded_chunk = chunk;
         }

@@ -260,6 +260,7 @@ static void *writer_main(void *payload)
 {
     ckpt_writer *const w = payload;
 
+    thread_give_way(); /* before it starts the store's pool */
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (!w->prune_next.wanted && !w->staged && !w->stop)

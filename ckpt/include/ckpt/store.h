@@ -155,8 +155,8 @@ CKPT_API int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const 
                              const ckpt_save_options *options, ckpt_error *err);
 
 /* Saves tensors from memory as the file `file_name` (NULL: "state.safetensors"; folders may stand in front, as in
- * "run1/state.safetensors") in the safetensors format, `values` in its metadata. Names must be unique. The memory must not change until the call returns; see ckpt_writer otherwise.
- * Result and errors as for ckpt_save_files. */
+ * "run1/state.safetensors") in the safetensors format, `values` in its metadata. Names must be unique. The memory must
+ * not change until the call returns; see ckpt_writer otherwise. Result and errors as for ckpt_save_files. */
 CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name,
                                const ckpt_tensor *tensors, size_t count, const ckpt_value *values, size_t value_count,
                                const ckpt_save_options *options, ckpt_error *err);
@@ -191,7 +191,7 @@ typedef struct ckpt_writer_stats {
 } ckpt_writer_stats;
 
 /* Opens the store (`store_path` and errors as for ckpt_store_open) and starts the thread, which runs with all signals
- * blocked and calls the callbacks of `options`. */
+ * blocked, calls the callbacks of `options` and, on Linux, gives way to the threads of the program. */
 CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options,
                               ckpt_error *err);
 /* What makes no sense is refused here, with nothing staged or replaced. With "an earlier save failed: ..." this one is
