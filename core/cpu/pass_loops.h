@@ -1,6 +1,9 @@
 /* The loops of passes.h, compiled once for each instruction set by a file that defines PASS_TABLE and PASS_NAME. They
  * are written so that the compiler turns them into vectors: innermost loops run over neighbours, conditions choose
  * between values at hand, and nothing is added up across a vector. */
+#ifndef CORE_PASS_LOOPS_H
+#define CORE_PASS_LOOPS_H
+
 #include "passes.h"
 
 #include <math.h>
@@ -437,3 +440,5 @@ const pass_table PASS_TABLE = {
     .multiply_add = multiply_add,
     .flops_per_round = (size_t)2 * CHAINS * LANES,
 };
+
+#endif
