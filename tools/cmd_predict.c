@@ -59,14 +59,15 @@ out:
 static int csv_open(csv *c, session *s, const char *path, ckpt_error *err)
 {
     int rc = 0;
-    char dir[FILE_PATH_MAX];
+    char dir[FILE_PATH_MAX], what[FILE_PATH_MAX];
     struct stat st;
 
     if (strcmp(path, "-") != 0) {
         FAIL_IF(!*path_base(path), err, CKPT_EUSAGE, "predict: --csv names no file");
         if (stat(path, &st) == 0) {
             FAIL_IF(!S_ISREG(st.st_mode), err, CKPT_EUSAGE, "predict: %s is there and is no file", path);
-            TRY(session_confirm(s, "overwrite the file of --csv", err));
+            snprintf(what, sizeof what, "overwrite %s", path);
+            TRY(session_confirm(s, what, err));
         }
         TRY(path_parent(dir, path, err));
         TRY(file_tmp_open(&c->tmp, dir, path_base(path), err));

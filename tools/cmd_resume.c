@@ -17,6 +17,7 @@ static int resume_run(training_job *job, const char *name, ckpt_error *err)
     int rc = 0;
     const arguments *const args = &job->s->args;
 
+    job->s->notes_are_warnings = false; /* the plugin has warnings of its own, and notes that are none */
     job->options.store_path = ckpt_store_path(job->s->store);
     job->options.epochs = arguments_text(args, "epochs");
     job->options.steps = arguments_text(args, "steps");
@@ -92,6 +93,7 @@ static int cmd_resume(session *s, ckpt_error *err)
     int rc = 0;
     training_job job = {0};
 
+    s->notes_are_warnings = true; /* what the store leaves out may be the newest state */
     TRY(training_job_open(&job, s, err));
     TRY(s->args.word_count ? resume_word(&job, s->args.words[0], err) : resume_any(&job, err));
     TRY(training_job_run(&job, err));

@@ -91,17 +91,9 @@ const char *command_group_title(command_group group)
     return TITLES[group];
 }
 
-static bool can_be_asked(const command *c)
-{
-    for (const option *row = c->options; row && row->name; row++)
-        if (strcmp(row->name, "yes") == 0)
-            return true;
-    return false;
-}
-
 const char *exit_status_meaning(unsigned char status, const command *c)
 {
-    if (status == 2 && !can_be_asked(c))
+    if (status == 2 && !option_find(c->options, "yes"))
         return "wrong usage";
     if (status == 1 && c->group == GROUP_TRAINING)
         return "NaN or infinity came up; the last good checkpoint is kept";

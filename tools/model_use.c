@@ -36,7 +36,10 @@ int model_use_open(model_use *use, session *s, ckpt_error *err)
                                         .payload = &use->view};
     TRY(plugin_open(&use->plugin, err));
     session_catch_signals(s);
-    TRY(use->plugin.model_open(&use->model, use->name, &options, err));
+    rc = use->plugin.model_open(&use->model, use->name, &options, err);
+    if (rc == CKPT_EUSAGE)
+        error_prefix(err, "%s", use->name);
+    TRY(rc);
 out:
     return rc;
 }

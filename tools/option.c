@@ -18,6 +18,11 @@ static const option *rows_find(const option *rows, const char *name, size_t leng
     return NULL;
 }
 
+const option *option_find(const option *rows, const char *name)
+{
+    return rows_find(rows, name, strlen(name));
+}
+
 static const option *rows_find_letter(const option *rows, char letter)
 {
     for (; rows && rows->name; rows++)

@@ -67,6 +67,9 @@ int arguments_parse(arguments *out, int *used, const option_syntax *syntax, int 
                     ckpt_error *err);
 void arguments_clear(arguments *args);
 
+/* The row of that name in a table, which may be NULL; NULL without one. */
+const option *option_find(const option *rows, const char *name);
+
 /* Asking what was given; `name` must be in a table that was parsed with. */
 bool arguments_flag(const arguments *args, const char *name);
 const char *arguments_text(const arguments *args, const char *name); /* NULL: not given */

@@ -109,16 +109,25 @@ static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
     return session_stopped();
 }
 
-static void on_note(void *payload, const char *note)
+void session_library_note(session *s, const char *note)
 {
-    session *s = payload;
+    for (size_t i = 0; i < s->note_count && i < SESSION_NOTES_MAX; i++)
+        if (s->notes[i] && strcmp(s->notes[i], note) == 0)
+            return;
+    if (s->note_count < SESSION_NOTES_MAX)
+        s->notes[s->note_count] = strdup(note); /* NULL: it may be told again */
     s->note_count++;
     if (s->notes_are_warnings)
         session_warn(s, "%s", note);
-    else if (s->note_count <= NOTES_MAX)
+    else if (s->note_count <= SESSION_NOTES_MAX)
         session_note(s, "%s", note);
-    else if (s->note_count == NOTES_MAX + 1)
+    else if (s->note_count == SESSION_NOTES_MAX + 1)
         session_note(s, "there are more notes like these");
+}
+
+static void on_note(void *payload, const char *note)
+{
+    session_library_note(payload, note);
 }
 
 static void on_warning(void *payload, const char *warning)
@@ -143,6 +152,8 @@ void session_close(session *s)
     ckpt_store_close(s->store);
     s->store = NULL;
     arguments_clear(&s->args);
+    for (size_t i = 0; i < SESSION_NOTES_MAX; i++)
+        free(s->notes[i]);
 }
 
 __attribute__((format(printf, 3, 0))) static void say(session *s, log_level level, const char *format, va_list list)
@@ -242,7 +253,8 @@ int session_confirm(session *s, const char *what, ckpt_error *err)
     if (arguments_flag(&s->args, "yes"))
         return 0;
     int rc = error_set(err, CKPT_ECONFIRM, "%s: would %s", s->command->name, what);
-    error_hint(err, "--yes agrees; --dry-run only shows what would happen");
+    error_hint(err, option_find(s->command->options, "dry-run") ? "--yes agrees; --dry-run only shows what would happen"
+                                                                : "--yes agrees");
     if (session_can_ask() && session_ask(err->message, "do it")) {
         rc = error_clear(err);
     }

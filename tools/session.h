@@ -9,6 +9,8 @@
 
 #include <ckpt/store.h>
 
+#define SESSION_NOTES_MAX 10 /* of the library, in one run; the rest are counted */
+
 typedef struct session {
     const command *command;
     arguments args;
@@ -20,8 +22,9 @@ typedef struct session {
     ckpt_store *store;
     bool notes_are_warnings; /* of commands to which the library notes nothing but trouble */
     size_t note_count;
-    const char *work; /* what is under way; NULL: nothing */
-    bool work_counts; /* things, not bytes */
+    char *notes[SESSION_NOTES_MAX]; /* that the library gave so far */
+    const char *work;               /* what is under way; NULL: nothing */
+    bool work_counts;               /* things, not bytes */
     progress progress;
 } session;
 
@@ -48,6 +51,8 @@ int session_signal(void); /* the one that stopped it, or 0 */
 /* "note: ..." or "warning: ..." on stderr; notes not with --quiet. */
 void session_note(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void session_warn(session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A note of the library, told once however often it comes, as when the store is opened twice. */
+void session_library_note(session *s, const char *note);
 
 /* 0 with --yes, or when a person at the terminal agrees; else CKPT_ECONFIRM. `what` is what would be done: "remove 3
  * checkpoints". */

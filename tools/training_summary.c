@@ -11,10 +11,16 @@
 
 /* ---- The result ---- */
 
-/* Time that the training stood still for one save, on average; every save that was asked for blocks. */
+/* All that were asked for; each blocks. */
+static uint64_t saves_asked(const ckpt_training_result *r)
+{
+    return r->saves + r->saves_failed + r->saves_skipped;
+}
+
+/* Time that the training stood still for one save, on average. */
 static double blocked_seconds(const ckpt_training_result *r)
 {
-    const uint64_t asked = r->saves + r->saves_failed + r->saves_skipped;
+    const uint64_t asked = saves_asked(r);
     return asked ? r->blocked_seconds / (double)asked : 0;
 }
 
@@ -73,8 +79,11 @@ int training_summary_print(const session *s, const ckpt_training_result *result,
     if (s->quiet)
         return 0;
     print_accuracy(result);
-    printf("rate         %.0f images/s, %s of training\n", result->images_per_s, print_seconds(text, result->seconds));
-    print_saves(result);
+    if (result->images_per_s > 0)
+        printf("rate         %.0f images/s, %s of training\n", result->images_per_s,
+               print_seconds(text, result->seconds));
+    if (saves_asked(result))
+        print_saves(result);
     printf("memory       %s beside the data\n", print_size(text, result->memory_bytes));
     return 0;
 }
@@ -186,7 +195,7 @@ static int print_profile_table(const session *s, const plugin *p, const ckpt_tra
         TRY(add_row(t, &row, whole_seconds, limits, err));
     putchar('\n');
     TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
-    printf("limits of this machine with %u threads: %.0f GF/s of arithmetic, %.1f GB/s of memory\n", limits->threads,
+    printf("limits with %u threads: %.0f GF/s of arithmetic, %.1f GB/s of memory\n", limits->threads,
            limits->flops_per_s / 1e9, limits->bytes_per_s / 1e9);
 out:
     table_free(t);

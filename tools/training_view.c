@@ -66,7 +66,7 @@ static void print_text(training_view *v, const ckpt_training_event *e)
     if (e->kind == CKPT_TRAINING_WARNING)
         session_warn(v->s, "%s", e->text);
     else if (e->kind == CKPT_TRAINING_NOTE)
-        session_note(v->s, "%s", e->text);
+        session_library_note(v->s, e->text);
     else if (!v->s->quiet && !v->s->json) {
         output_text(stdout, e->text);
         putchar('\n');
