@@ -72,6 +72,8 @@ static arena_buffer value_life(const plan *p, size_t v)
     const plan_node *const writer = v > 0 ? &p->nodes[v - 1] : NULL, *const reader = v < n ? &p->nodes[v] : NULL;
     arena_buffer life = {.bytes = value_bytes(plan_value(p, v)), .first = v > 0 ? v - 1 : 0, .last = v};
 
+    if (v == 0 && p->mode == PLAN_TRAIN)
+        life.last = n; /* plan_first_bad begins with it again */
     if (reader && reader->has_backward && reader->op->reads_in)
         life.last = 2 * n - v;
     if (writer && writer->has_backward && writer->op->reads_out)

@@ -42,10 +42,9 @@ void plan_profile(plan *p, bool on);
 size_t plan_row_count(const plan *p);
 void plan_row_get(plan_row *out, const plan *p, size_t i);
 
-/* After plan_run gave a loss that is not finite: looks through the values of the forward pass that are still in memory,
- * in order, and names the operation whose output first holds NaN or infinity; NULL when none of those left does. Those
- * that backward reads and the logits are always left, others where no later one took their place: the operation named
- * is the first bad one or one soon after it. */
+/* Right after plan_run of a PLAN_TRAIN gave a loss that is not finite: goes forward once more with the same batch,
+ * since values have shared memory, and names the first operation whose output holds NaN or infinity; NULL when none
+ * does. */
 const char *plan_first_bad(const plan *p);
 
 void plan_free(plan *p); /* NULL is fine */

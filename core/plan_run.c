@@ -119,7 +119,7 @@ int plan_run(loss_result *out, plan *p, const uint8_t *labels, size_t count, flo
         TRY(forward_run(p, &p->nodes[i], err));
     TRY(loss_run(out, p, labels, count, probabilities, err));
     if (!isfinite(out->sum))
-        goto out; /* nobody can use these gradients, and they would take the place of what plan_first_bad looks at */
+        goto out; /* nobody can use these gradients, and plan_first_bad needs the batch */
     for (size_t i = p->node_count; i-- > 0 && p->nodes[i].has_backward;)
         TRY(backward_run(p, &p->nodes[i], err));
 out:
@@ -127,21 +127,6 @@ out:
 }
 
 /* ---- What went wrong -------------------------------------------------------------------------------------------- */
-
-/* Has nothing been written over the value, from its last use to the loss? */
-static bool value_is_intact(const plan *p, size_t v)
-{
-    const arena_buffer *const own = &p->buffers[v][PLACE_VALUE];
-
-    for (size_t row = 0; row <= p->node_count; row++)
-        for (plan_place place = 0; place < PLACES; place++) {
-            const arena_buffer *const b = &p->buffers[row][place];
-            if (b->bytes > 0 && b->first > own->last && b->first <= p->node_count &&
-                b->offset < own->offset + own->bytes && own->offset < b->offset + b->bytes)
-                return false;
-        }
-    return true;
-}
 
 /* False also when the memory cannot be read. */
 static bool value_is_bad(const plan *p, size_t v)
@@ -164,8 +149,13 @@ static bool value_is_bad(const plan *p, size_t v)
 
 const char *plan_first_bad(const plan *p)
 {
-    for (size_t v = 1; v <= p->node_count; v++)
-        if (value_is_intact(p, v) && value_is_bad(p, v))
-            return p->nodes[v - 1].op->name;
+    assert(p->mode == PLAN_TRAIN); /* only these keep the batch until the loss */
+    for (size_t i = 0; i < p->node_count; i++) {
+        const plan_node *const node = &p->nodes[i];
+        if (node->op->forward(node->op, &node->forward, NULL))
+            return NULL;
+        if (value_is_bad(p, i + 1))
+            return node->op->name;
+    }
     return NULL;
 }
