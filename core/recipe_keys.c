@@ -176,7 +176,7 @@ static int name_read(char *out, const recipe_key *key, const char *text, ckpt_er
 static int list_read(char *out, const recipe_key *key, const char *text, ckpt_error *err)
 {
     size_t size = 0;
-    char spelled[RECIPE_VALUE_SIZE];
+    char spelled[RECIPE_VALUE_SIZE + 2];
 
     if (text[strspn(text, NAME_LETTERS "_.- \t,")])
         return complain(key, text, "words of letters, digits, _ . - with commas between are expected", err);
@@ -187,14 +187,16 @@ static int list_read(char *out, const recipe_key *key, const char *text, ckpt_er
             continue;
         if (*at == ',' && size > 0 && spelled[size - 1] == ' ')
             size--;
-        if (size + 3 > key->size)
-            return complain(key, text, "is too long", err);
+        if (size >= RECIPE_VALUE_SIZE)
+            break;
         spelled[size++] = blank ? ' ' : *at;
         if (*at == ',')
             spelled[size++] = ' ';
     }
     while (size > 0 && spelled[size - 1] == ' ')
         size--;
+    if (size >= key->size)
+        return complain(key, text, "is too long", err);
     memcpy(out, spelled, size);
     out[size] = 0;
     return 0;
