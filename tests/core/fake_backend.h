@@ -156,7 +156,8 @@ static inline int fake_op_new(op **out, backend *b, const op_request *request, c
     if (rc)
         return rc;
     fake_op *const own = calloc(1, sizeof *own);
-    assert_non_null(own);
+    if (!own)
+        return error_memory(err);
     assert_true(f->op_count < FAKE_OPS_MAX);
     *own = (fake_op){.owner = f, .request = *request, .index = f->op_count};
     own->base = (op){.layer_count = count,

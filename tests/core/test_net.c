@@ -1,5 +1,7 @@
 #include "net.h"
 
+#include "alloc_fail.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -310,6 +312,23 @@ static void batches_without_a_sane_shape_are_refused(void **state)
     assert_refused("relu", (dims){1, 65536, 32769}, "a network cannot take 1x65536x32769", "");
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    bool failed = ALLOC_FAIL_WORKS;
+    if (!failed)
+        skip();
+    for (long at = 1; failed; at++) {
+        net *n = NULL;
+        alloc_fail_arm(at);
+        const int rc = net_parse(&n, "flatten, dense 10", IMAGE, 10, NULL);
+        failed = alloc_fail_disarm();
+        assert_int_equal(rc, failed ? CKPT_ENOMEM : 0);
+        assert_int_equal(n == NULL, failed);
+        net_free(n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +346,7 @@ int main(void)
         cmocka_unit_test(layers_that_do_not_fit_are_refused),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(batches_without_a_sane_shape_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

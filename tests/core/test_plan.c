@@ -1,5 +1,7 @@
 #include "fake_backend.h"
 
+#include "alloc_fail.h"
+
 static const uint8_t LABELS[4] = {1, 0, 1, 1};
 static const char *const MLP = "flatten, dense 6, relu, dense 2";
 static const dims IMAGE = {1, 6, 6};
@@ -275,6 +277,28 @@ static void a_plan_that_cannot_be_made_leaves_nothing(void **state)
     net_free(n);
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    net *n = NULL;
+    bool failed = ALLOC_FAIL_WORKS;
+    if (!failed)
+        skip();
+    assert_int_equal(net_parse(&n, MLP, IMAGE, 2, NULL), 0);
+    for (long at = 1; failed; at++) {
+        plan *p = NULL;
+        fake_backend f = fake_backend_make();
+        alloc_fail_arm(at);
+        const int rc = plan_new(&p, &f.base, n, 4, PLAN_TRAIN, NULL);
+        failed = alloc_fail_disarm();
+        assert_int_equal(rc, failed ? CKPT_ENOMEM : 0);
+        assert_int_equal(p == NULL, failed);
+        plan_free(p);
+        assert_int_equal(f.op_alive, 0);
+    }
+    net_free(n);
+}
+
 static void a_freed_plan_frees_its_operations(void **state)
 {
     (void)state;
@@ -382,6 +406,7 @@ int main(void)
         cmocka_unit_test(blocks_fill_channels_up),
         cmocka_unit_test(a_failing_call_is_told_with_its_operation),
         cmocka_unit_test(a_plan_that_cannot_be_made_leaves_nothing),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_freed_plan_frees_its_operations),
         cmocka_unit_test(the_first_bad_value_is_named_wherever_it_lay),
         cmocka_unit_test(the_batch_is_still_there_when_the_loss_is_bad),
