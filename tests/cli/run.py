@@ -11,6 +11,9 @@ A case is a folder below cases/:
 
 Without stdout.* (stderr.*) that stream must be empty. --update rewrites the .exact files of the cases named, to be
 read before they are kept: expectations are promises of the documentation, not what the program happens to print.
+
+Where the program was built without training, the cases of it are left out, and else those of a program without. When
+none is left the exit status is 77: skipped.
 """
 import argparse
 import os
@@ -24,6 +27,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 120
+TRAINING = ("train", "resume", "eval", "predict")  # first words of the cases that train
+UNTRAINED = ("untrained",)  # and of those for a program that cannot
+SKIPPED = 77
 
 
 def line_matches(pattern, line):
@@ -94,6 +100,19 @@ def run_case(case, ckpt, update):
     return faults
 
 
+def cases_that_fit(cases, ckpt):
+    """Without those that this build of the program cannot pass."""
+    def subject(case):
+        return case.name.split("_")[0]
+
+    if not any(subject(case) in TRAINING + UNTRAINED for case in cases):
+        return cases
+    done = subprocess.run([ckpt, "train", "--print", "mnist-cnn"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+    left_out = TRAINING if b"built without training" in done.stderr else UNTRAINED
+    return [case for case in cases if subject(case) not in left_out]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the command line cases.")
     parser.add_argument("--ckpt", type=Path, default=shutil.which("ckpt"), help="the program; else the first in PATH")
@@ -105,6 +124,12 @@ def main():
         parser.error("no ckpt: name it with --ckpt")
     cases = sorted({cmd.parent for name in args.case or ["*"] for cmd in (HERE / "cases").glob(name + "/cmd")})
     ckpt = Path(args.ckpt).resolve()
+    found = len(cases)
+    cases = cases_that_fit(cases, ckpt)
+    if len(cases) < found:
+        print(f"{found - len(cases)} cases are not for this build")
+        if not cases:
+            return SKIPPED
     failed = 0
     with ThreadPoolExecutor(args.jobs) as pool:
         results = pool.map(lambda case: run_case(case, ckpt, args.update), cases)
