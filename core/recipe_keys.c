@@ -154,10 +154,11 @@ static int complain(const recipe_key *key, const char *text, const char *expecte
     return error_set(err, CKPT_EUSAGE, "%s.%s = %.*s: %s", key->section, key->key, SHOWN_MAX, text, expected);
 }
 
-/* A letter or digit first: neither hidden files nor what looks like an option. */
+/* A letter or digit first: neither hidden files nor what looks like an option. Empty is a name that is still missing.
+ */
 static bool is_name(const char *text)
 {
-    return text[0] && strchr(NAME_LETTERS, text[0]) && text[strspn(text, NAME_LETTERS "_.-")] == 0;
+    return !text[0] || (strchr(NAME_LETTERS, text[0]) && text[strspn(text, NAME_LETTERS "_.-")] == 0);
 }
 
 static int name_read(char *out, const recipe_key *key, const char *text, ckpt_error *err)
@@ -188,7 +189,7 @@ static int list_read(char *out, const recipe_key *key, const char *text, ckpt_er
         if (*at == ',' && size > 0 && spelled[size - 1] == ' ')
             size--;
         if (size >= RECIPE_VALUE_SIZE)
-            break;
+            return complain(key, text, "is too long", err);
         spelled[size++] = blank ? ' ' : *at;
         if (*at == ',')
             spelled[size++] = ' ';

@@ -172,6 +172,20 @@ static void lists_are_spelled_in_one_way(void **state)
     ckpt_recipe_free(recipe);
 }
 
+static void a_recipe_without_name_is_printed_and_read_all_the_same(void **state)
+{
+    static const char TEXT[] = "[net]\nlayers =\n";
+    char *text;
+    recipe_values values, again;
+    (void)state;
+    assert_int_equal(recipe_parse(&values, TEXT, strlen(TEXT), "my.ini", NULL), 0);
+    assert_int_equal(recipe_text(&text, &values, NULL), 0);
+    assert_int_equal(recipe_parse(&again, text, strlen(text), "again", NULL), 0);
+    assert_string_equal(again.name, "");
+    assert_string_equal(again.layers, "");
+    free(text);
+}
+
 static void keys_that_are_left_out_have_their_usual_values(void **state)
 {
     static const char TEXT[] = "[run]\nname = x\n[net]\nlayers = flatten, dense 10\n";
@@ -294,7 +308,7 @@ static void names_that_no_file_should_have_are_refused(void **state)
 
 static void lists_that_are_too_long_or_hold_other_characters_are_refused(void **state)
 {
-    char layers[RECIPE_LAYERS_SIZE + 1];
+    char layers[RECIPE_LAYERS_SIZE + 1], longer[RECIPE_LAYERS_SIZE + 3];
     ckpt_recipe *const recipe = preset_open();
     (void)state;
     memset(layers, 'a', sizeof layers);
@@ -307,6 +321,9 @@ static void lists_that_are_too_long_or_hold_other_characters_are_refused(void **
     layers[RECIPE_LAYERS_SIZE - 1] = 0;
     memset(layers, 'a', RECIPE_LAYERS_SIZE - 1);
     assert_int_equal(ckpt_recipe_set(recipe, "net.layers", layers, NULL), 0);
+    snprintf(longer, sizeof longer, "%s b", layers); /* the blank would be cut off at the end */
+    assert_int_equal(ckpt_recipe_set(recipe, "net.layers", longer, NULL), CKPT_EUSAGE);
+    assert_string_equal(recipe->values.layers, layers);
     ckpt_recipe_free(recipe);
 }
 
@@ -490,6 +507,7 @@ int main(void)
         cmocka_unit_test(every_key_is_read_and_printed),
         cmocka_unit_test(numbers_are_printed_in_their_shortest_form),
         cmocka_unit_test(lists_are_spelled_in_one_way),
+        cmocka_unit_test(a_recipe_without_name_is_printed_and_read_all_the_same),
         cmocka_unit_test(keys_that_are_left_out_have_their_usual_values),
         cmocka_unit_test(lines_may_end_as_in_dos),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest_known_one),
