@@ -40,7 +40,7 @@ struct run_saver {
     char host[HOST_TEXT_SIZE];
     uint64_t unpruned; /* checkpoints since the policy was applied */
     char note_told[NOTE_SIZE];
-    int cause; /* code of the failure that was told, or CAUSE_NONE */
+    int save_cause, prune_cause; /* codes of the failures that were told, or CAUSE_NONE */
     uint64_t committed_then, failed_before;
 };
 
@@ -232,34 +232,45 @@ static const char *cause_words(int code)
     }
 }
 
-/* Tells of a failure in the background, of one cause once until a save succeeds. */
+static void cause_tell(run_saver *v, int *cause, const char *what, int code, const char *why)
+{
+    if (*cause != code)
+        report_warning(v->report, v->state, "%s: %s%s; training goes on and tries again", what, cause_words(code), why);
+    *cause = code;
+}
+
+static void prune_failure_tell(run_saver *v, const ckpt_error *why)
+{
+    cause_tell(v, &v->prune_cause, "old checkpoints not removed", why->code, why->message);
+}
+
+/* Tells of a failure in the background, of a cause once until a save succeeds. */
 static void failure_tell(run_saver *v, const ckpt_error *why)
 {
     static const char EARLIER[] = "an earlier save failed: "; /* that it is an earlier one makes no difference here */
     const size_t skip = strncmp(why->message, EARLIER, sizeof EARLIER - 1) == 0 ? sizeof EARLIER - 1 : 0;
-    const bool is_new = v->cause != why->code;
     ckpt_writer_stats stats;
 
     ckpt_writer_stats_get(&stats, v->writer);
-    const bool save_failed = stats.failed > v->failed_before; /* or else a prune, as the message says */
+    if (stats.failed == v->failed_before) {
+        prune_failure_tell(v, why);
+        return;
+    }
     v->failed_before = stats.failed;
     v->committed_then = stats.committed;
-    v->cause = why->code;
-    if (is_new)
-        report_warning(v->report, v->state, "%s%s%s; training goes on and tries again",
-                       save_failed ? "checkpoint not saved: " : "", cause_words(why->code), why->message + skip);
+    cause_tell(v, &v->save_cause, "checkpoint not saved", why->code, why->message + skip);
 }
 
 static void success_tell(run_saver *v)
 {
     ckpt_writer_stats stats;
 
-    if (v->cause == CAUSE_NONE)
+    if (v->save_cause == CAUSE_NONE)
         return;
     ckpt_writer_stats_get(&stats, v->writer);
     if (stats.committed == v->committed_then)
         return;
-    v->cause = CAUSE_NONE;
+    v->save_cause = CAUSE_NONE;
     report_note(v->report, v->state, "checkpoints are saved again");
 }
 
@@ -285,7 +296,7 @@ static bool prune(run_saver *v)
 
     v->unpruned = 0;
     if (recipe->prune && ckpt_writer_prune(v->writer, recipe->keep[0] ? recipe->keep : NULL, &why))
-        failure_tell(v, &why);
+        prune_failure_tell(v, &why);
     return recipe->prune > 0;
 }
 
