@@ -99,8 +99,8 @@ static int window_slide(layer *l, ckpt_error *err)
             "the padding of %zu is not smaller than the window of %zux%zu", l->padding, l->kernel_height,
             l->kernel_width);
     FAIL_IF(l->kernel_height > height || l->kernel_width > width, err, CKPT_EUSAGE,
-            "the window of %zux%zu is larger than its input of %zux%zu", l->kernel_height, l->kernel_width, height,
-            width);
+            "the window of %zux%zu is larger than its %s of %zux%zu", l->kernel_height, l->kernel_width,
+            l->padding > 0 ? "padded input" : "input", height, width);
     l->out.height = (height - l->kernel_height) / l->stride + 1;
     l->out.width = (width - l->kernel_width) / l->stride + 1;
 out:
