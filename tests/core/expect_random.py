@@ -124,4 +124,5 @@ def main(golden):
             out.write("\t".join(map(str, row)) + "\n")
 
 
-main(Path(sys.argv[1]))
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
