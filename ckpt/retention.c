@@ -241,3 +241,9 @@ int retention_parse(retention_policy *out, const char *text, ckpt_error *err)
 out:
     return rc;
 }
+
+int ckpt_policy_check(const char *keep, ckpt_error *err)
+{
+    retention_policy policy;
+    return retention_parse(&policy, keep, err);
+}

@@ -8,6 +8,7 @@
 #include "ini.h"
 #include "word.h"
 
+#include <ckpt/store.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,15 +185,11 @@ static bool keeps_best(const char *keep)
     return strncmp(keep, RULE, strlen(RULE)) == 0 || strstr(keep, ", best ") != NULL;
 }
 
-int ckpt_recipe_check(const ckpt_recipe *recipe, ckpt_error *err)
+/* What is validated on, and what `best` in checkpoint.keep would then mean. */
+static int validation_check(const recipe_values *v, ckpt_error *err)
 {
-    const recipe_values *const v = &recipe->values;
     char share[RECIPE_VALUE_SIZE];
 
-    if (!v->name[0])
-        return key_missing("run.name", "my-run", err);
-    if (!v->layers[0])
-        return key_missing("net.layers", "\"flatten, dense 10\"", err);
     if (v->validate == VALIDATE_TEST && v->validation > 0) {
         recipe_key_text(share, v, recipe_key_find("data", "validation"));
         error_set(err, CKPT_EUSAGE, "data.validate = test holds nothing back, but data.validation = %s", share);
@@ -206,6 +203,26 @@ int ckpt_recipe_check(const ckpt_recipe *recipe, ckpt_error *err)
         return CKPT_EUSAGE;
     }
     return 0;
+}
+
+int ckpt_recipe_check(const ckpt_recipe *recipe, ckpt_error *err)
+{
+    int rc = 0;
+    const recipe_values *const v = &recipe->values;
+
+    if (!v->name[0])
+        TRY(key_missing("run.name", "my-run", err));
+    if (!v->layers[0])
+        TRY(key_missing("net.layers", "\"flatten, dense 10\"", err));
+    if (v->keep[0]) {
+        rc = ckpt_policy_check(v->keep, err);
+        if (rc)
+            error_prefix(err, "checkpoint.keep");
+        TRY(rc);
+    }
+    TRY(validation_check(v, err));
+out:
+    return rc;
 }
 
 int recipe_compatible(const recipe_values *a, const recipe_values *b, ckpt_error *err)

@@ -182,6 +182,15 @@ static void mistakes_in_a_policy_name_their_place(void **state)
 
 /* ---- The metric ---- */
 
+static void a_policy_can_be_checked_before_it_is_needed(void **state)
+{
+    ckpt_error err = {0};
+    (void)state;
+    assert_int_equal(ckpt_policy_check("last 5, best 2, every 10000 steps, tagged", &err), 0);
+    assert_int_equal(ckpt_policy_check("last five", &err), CKPT_EUSAGE);
+    assert_string_equal(err.message, "policy `last five`: at 6: a number is missing");
+}
+
 static void a_metric_is_a_key_and_a_way(void **state)
 {
     (void)state;
@@ -254,6 +263,7 @@ int main(void)
         cmocka_unit_test(many_reasons_are_cut_to_their_room),
         cmocka_unit_test(blanks_in_a_policy_do_not_matter),
         cmocka_unit_test(mistakes_in_a_policy_name_their_place),
+        cmocka_unit_test(a_policy_can_be_checked_before_it_is_needed),
         cmocka_unit_test(a_metric_is_a_key_and_a_way),
         cmocka_unit_test(values_that_are_no_numbers_do_not_count),
         cmocka_unit_test(the_decimal_point_is_the_same_in_every_locale),

@@ -291,15 +291,14 @@ static void words_out_of_a_list_are_refused_with_the_nearest(void **state)
 
 static void names_that_no_file_should_have_are_refused(void **state)
 {
-    static const char *const NAMES[] = {
-        "",    ".",   "..",
-        "a/b", "-x",  ".hidden",
-        "a b", "a~1", "0123456789012345678901234567890123456789012345678901234567890123"};
+    static const char *const NAMES[] = {"_", ".", "..", "a/b", "-x", ".hidden", "a b", "a~1"};
+    static const char LONG[] = "0123456789012345678901234567890123456789012345678901234567890123"; /* 64 letters */
     ckpt_recipe *const recipe = preset_open();
     (void)state;
     for (size_t i = 0; i < COUNT(NAMES); i++)
         assert_int_equal(ckpt_recipe_set(recipe, "run.name", NAMES[i], NULL), CKPT_EUSAGE);
-    assert_int_equal(ckpt_recipe_set(recipe, "run.name", NAMES[COUNT(NAMES) - 1] + 1, NULL), 0);
+    assert_int_equal(ckpt_recipe_set(recipe, "run.name", LONG, NULL), CKPT_EUSAGE);
+    assert_int_equal(ckpt_recipe_set(recipe, "run.name", LONG + 1, NULL), 0);
     ckpt_recipe_free(recipe);
     assert_set_refused("run.name", "a/b",
                        "run.name = a/b: 1 to 63 letters, digits, _ . - are expected, the first a letter or digit",
@@ -348,6 +347,7 @@ static void contradictions_are_told_in_one_line(void **state)
     static const char *const SHARE_AND_TEST[] = {"data.validation", "0.2", "data.validate", "test", NULL};
     static const char *const TEST_AND_SHARE[] = {"data.validate", "test", "data.validation", "0.2", NULL};
     static const char *const BEST_OF_NOTHING[] = {"data.validation", "0", NULL};
+    static const char *const NO_POLICY[] = {"checkpoint.keep", "last three", NULL};
     static const char *const LAST_OF_NOTHING[] = {"data.validation", "0", "checkpoint.keep", "last 3", NULL};
     static const char MESSAGE[] = "data.validate = test holds nothing back, but data.validation = 0.2";
     static const char HINT[] = "leave data.validation out, or set data.validate = split";
@@ -357,6 +357,8 @@ static void contradictions_are_told_in_one_line(void **state)
     assert_check(BEST_OF_NOTHING, CKPT_EUSAGE,
                  "checkpoint.keep = last 3, best 2, tagged, but with data.validation = 0 no checkpoint is the best",
                  "set data.validation = 0.1, or take `best` out of checkpoint.keep");
+    assert_check(NO_POLICY, CKPT_EUSAGE, "checkpoint.keep: policy `last three`: at 6: a number is missing",
+                 "for instance: last 5, best 2, every 10000 steps, tagged");
     assert_check(LAST_OF_NOTHING, 0, "", "");
 }
 

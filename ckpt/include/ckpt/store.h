@@ -342,6 +342,10 @@ typedef struct ckpt_prune_options {
     const char *keep; /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
 } ckpt_prune_options;
 
+/* Is `keep` a retention policy, such as "last 5, best 2, every 10000 steps, tagged"? CKPT_EUSAGE names the place where
+ * it is none. */
+CKPT_API int ckpt_policy_check(const char *keep, ckpt_error *err);
+
 /* Applies the retention policy and removes what no checkpoint needs. Never removes the last good checkpoint:
  * before any goes, also in a dry run, all files of the newest that stays are decoded and compared with their SHA-256.
  * When that shows damage it is kept as damaged and the next one is decoded, until one is good. Of all others only
