@@ -58,8 +58,8 @@ class Program:
                               timeout=TIMEOUT_S, text=True, errors="replace")
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def start(self, root, *words):
-        return subprocess.Popen([self.path, *map(str, words)], cwd=root, env=self.environment(),
+    def start(self, root, *words, env=None):
+        return subprocess.Popen([self.path, *map(str, words)], cwd=root, env=self.environment(env),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def must(self, root, *words, **more):
