@@ -24,7 +24,7 @@ if [ ! -x "$folder/venv/bin/python" ]; then
 fi
 "$folder/venv/bin/python" -c 'import torch, zipnn, numpy' 2>/dev/null ||
     "$folder/venv/bin/pip" install --quiet torch numpy zipnn
-cp "$here/bench/peers.py" "$folder/peers.py"
+cp "$here/bench/peers.py" "$here/bench/train_mnist.py" "$folder/"
 if [ ! -f "$folder/state_0100.pt" ]; then
     "$folder/venv/bin/python" "$here/bench/train_pair.py" "$folder"
 fi

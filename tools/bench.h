@@ -16,12 +16,15 @@
 
 #define BENCH_ROUNDS_MAX 99
 #define BENCH_ANSWER_MAX 4096
+#define BENCH_SEEDS_MAX  99
 
 typedef struct bench_peer bench_peer;
 
 typedef struct bench {
     session *s;
     const char *samples; /* `bench codec DIR`; NULL otherwise */
+    const char *data;    /* `bench train DIR`, absolute; NULL otherwise */
+    unsigned seeds;      /* of trainings to the end whose accuracy is compared; 0: none */
     const char *peers;   /* folder of tools/bench-peers.sh */
     bench_peer *peer;    /* NULL: not there */
     char scratch[FILE_PATH_MAX];
@@ -38,6 +41,9 @@ int bench_row(bench *b, const char *what, const char *unit, double ours, const c
 int bench_codec(bench *b, ckpt_error *err);
 int bench_store(bench *b, ckpt_error *err);
 int bench_limits(bench *b, ckpt_error *err); /* memory, and many checkpoints */
+int bench_train(bench *b, ckpt_error *err);
+/* Blocking time of saving the state in that file; *copy is the seconds of a plain copy. */
+int bench_blocking(double *copy, bench *b, const char *path, ckpt_error *err);
 
 /* ---- bench_peer.c ---- */
 
@@ -60,11 +66,19 @@ double bench_cpu(void);                            /* seconds of CPU this proces
 int bench_remove_tree(const bench *b, const char *path, ckpt_error *err);
 /* A fresh store in scratch/NAME, opened. */
 int bench_store_new(ckpt_store **out, bench *b, const char *name, ckpt_error *err);
-/* Runs this program with arguments (ended by NULL) in `dir`; its output is thrown away. */
 typedef struct bench_run_result {
     double wall, cpu;
     uint64_t rss_bytes; /* peak */
 } bench_run_result;
+typedef struct bench_command {
+    const char *dir;     /* where it runs; NULL: here */
+    const char *program; /* as execvp takes it; NULL: this one */
+    const char *const *words;
+    const char *output; /* file for what it prints; NULL: thrown away */
+} bench_command;
+/* Runs a program to its end; CKPT_EIO when that is not with status 0. */
+int bench_command_run(bench_run_result *out, const bench_command *c, ckpt_error *err);
+/* Runs this program with arguments (ended by NULL) in `dir`; its output is thrown away. */
 int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err);
 
 /* A state in memory, read from a file of any format. */

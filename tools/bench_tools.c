@@ -91,7 +91,17 @@ out:
     return rc;
 }
 
-int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err)
+/* In the child: never returns. */
+static _Noreturn void command_become(const bench_command *c)
+{
+    const int out = open(c->output ? c->output : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    if (out >= 0 && (!c->dir || chdir(c->dir) == 0) && dup2(out, STDOUT_FILENO) >= 0)
+        execvp(c->program ? c->program : "/proc/self/exe", (char *const *)(uintptr_t)c->words);
+    _exit(127);
+}
+
+int bench_command_run(bench_run_result *out, const bench_command *c, ckpt_error *err)
 {
     int rc = 0, status = 0;
     struct rusage usage;
@@ -102,12 +112,8 @@ int bench_run(bench_run_result *out, const char *dir, const char *const *words, 
         rc = error_errno(err, errno, "start a process");
         goto out;
     }
-    if (pid == 0) {
-        const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        if (null >= 0 && chdir(dir) == 0 && dup2(null, STDOUT_FILENO) >= 0)
-            execv("/proc/self/exe", (char *const *)(uintptr_t)words);
-        _exit(127);
-    }
+    if (pid == 0)
+        command_become(c);
     while (wait4(pid, &status, 0, &usage) < 0) {
         if (errno != EINTR) {
             rc = error_errno(err, errno, "wait for a process");
@@ -121,11 +127,16 @@ int bench_run(bench_run_result *out, const char *dir, const char *const *words, 
     out->rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     TRY(bench_check(err));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        rc = error_set(err, CKPT_EIO, "a run of ckpt failed");
+        rc = error_set(err, CKPT_EIO, "a run of %s failed", c->words[0]);
         error_hint(err, "it says why above");
     }
 out:
     return rc;
+}
+
+int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err)
+{
+    return bench_command_run(out, &(bench_command){.dir = dir, .words = words}, err);
 }
 
 int bench_state_load(bench_state *out, const char *path, ckpt_error *err)

@@ -13,6 +13,7 @@
 static const option OPTIONS[] = {
     {"peers", 0, OPT_DIR, "DIR", "folder made by tools/bench-peers.sh (build/peers)"},
     {"rounds", 0, OPT_COUNT, "N", "measured rounds of each row, 9 unless given"},
+    {"seeds", 0, OPT_COUNT, "N", "train: also compare accuracy, of N trainings to the end"},
     {"scratch", 0, OPT_DIR, "DIR", "where to write; a new folder below it is removed at the end (.)"},
     {0},
 };
@@ -83,24 +84,38 @@ out:
     return rc;
 }
 
+/* The folder that an area needs beside its name. */
+static int area_dir(const char **out, const struct arguments *args, const char *has, ckpt_error *err)
+{
+    int rc = 0;
+    const char *const area = args->words[0];
+
+    if (args->word_count != 2) {
+        rc = error_set(err, CKPT_EUSAGE, "bench %s needs a folder", area);
+        error_hint(err, "ckpt bench %s DIR, where DIR has %s", area, has);
+        goto out;
+    }
+    *out = args->words[1];
+out:
+    return rc;
+}
+
 static int run_area(bench *b, const struct arguments *args, ckpt_error *err)
 {
     int rc = 0;
     const char *const area = args->words[0];
 
     if (strcmp(area, "codec") == 0) {
-        if (args->word_count != 2) {
-            rc = error_set(err, CKPT_EUSAGE, "bench codec needs the folder of samples");
-            error_hint(err, "ckpt bench codec DIR, where DIR has trajectory/ and trajectory-tiny/");
-            goto out;
-        }
-        b->samples = args->words[1];
+        TRY(area_dir(&b->samples, args, "trajectory/ and trajectory-tiny/", err));
         TRY(bench_codec(b, err));
     } else if (strcmp(area, "store") == 0) {
         TRY(bench_store(b, err));
+    } else if (strcmp(area, "train") == 0) {
+        TRY(area_dir(&b->data, args, "the four IDX files of MNIST or Fashion-MNIST", err));
+        TRY(bench_train(b, err));
     } else {
         rc = error_set(err, CKPT_EUSAGE, "no bench named '%s'", area);
-        error_hint(err, "codec DIR, or store");
+        error_hint(err, "codec DIR, store, or train DIR");
     }
 out:
     return rc;
@@ -110,13 +125,16 @@ static int cmd_bench(session *s, ckpt_error *err)
 {
     int rc = 0;
     const int64_t rounds = arguments_count(&s->args, "rounds", ROUNDS_DEFAULT);
+    const int64_t seeds = arguments_count(&s->args, "seeds", 0);
     const char *const scratch = arguments_text(&s->args, "scratch"), *const peers = arguments_text(&s->args, "peers");
     char words[BENCH_ANSWER_MAX];
     bench b = {.s = s, .peers = peers ? peers : "build/peers"};
 
     FAIL_IF(rounds < 1 || rounds > BENCH_ROUNDS_MAX, err, CKPT_EUSAGE, "--rounds is between 1 and %d",
             BENCH_ROUNDS_MAX);
+    FAIL_IF(seeds > BENCH_SEEDS_MAX, err, CKPT_EUSAGE, "--seeds is at most %d", BENCH_SEEDS_MAX);
     b.rounds = (unsigned)rounds;
+    b.seeds = (unsigned)seeds;
     session_catch_signals(s);
     TRY(table_new(&b.rows, COLUMNS, sizeof COLUMNS / sizeof *COLUMNS, err));
     TRY(bench_peer_open(&b.peer, b.peers, err));
@@ -146,10 +164,12 @@ const command CMD_BENCH = {
     .summary = "Measure size and speed beside other programs",
     .about =
         "Areas: `codec DIR` saves the sample checkpoints below DIR and compares the bytes added; `store` times saving "
-        "and restoring an 89 MB state, peak memory, and a store of 2,000 checkpoints. Peers run in the same run, "
+        "and restoring an 89 MB state, peak memory, and a store of 2,000 checkpoints; `train DIR` trains the preset "
+        "mnist-cnn on the data set in DIR, for speed, memory and what saving costs. Peers run in the same run, "
         "in turn with ours; medians are printed. tools/bench-peers.sh makes the folder of peers.",
     .examples = "ckpt bench codec samples\tbytes added for neighbouring checkpoints\n"
-                "ckpt bench store --peers build/peers\tspeed against torch.save and torch.load\n",
+                "ckpt bench store --peers build/peers\tspeed against torch.save and torch.load\n"
+                "ckpt bench train /usr/share/datasets/fashion-mnist --seeds 5\tagainst PyTorch, accuracy too\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 5, 10, 130),
     .words_min = 1,
