@@ -62,8 +62,8 @@ show cmp killed-state/mnist-cnn/state.safetensors twin-state/mnist-cnn/state.saf
 
 title "What is in the store"
 show ckpt -s killed log
-say "How far the weights moved in the last epoch, and what the checkpoints take:"
-show ckpt -s killed diff --depth 2 latest~1 latest
+say "How far the weights moved in the last steps, and what the checkpoints take:"
+show ckpt -s killed diff --depth 2 latest~2 latest
 show ckpt -s killed stats
 say "The best by validation accuracy, as a file that any reader of safetensors reads," \
     "and what its network makes of images that it never saw:"
