@@ -23,7 +23,7 @@ libdir=$(dirname "$(find "$prefix" -name libckpt.a)")
 run() {
     rm -rf "$tmp/store"
     mkdir "$tmp/store"
-    printf '%-18s' "$1"
+    printf '%-20s' "$1"
     shift
     program=$1
     shift
