@@ -28,7 +28,9 @@ typedef struct request {
     ckpt_importance importance;
 } request;
 
-#define JOBS 3
+#define JOBS       3
+#define JOBS_USUAL 2  /* as long as no save is slower than the rhythm they come in */
+#define ROOM_SHARE 16 /* memory is larger than a state by this share of it, since a history in it grows */
 
 typedef struct job {
     request request; /* data of its tensors point into: */
@@ -156,12 +158,13 @@ static int job_reserve(job *j, size_t size, ckpt_error *err)
     int rc = 0;
 
     if (size > j->memory_size) {
-        unsigned char *const grown = realloc(j->memory, size);
+        const size_t room = size + size / ROOM_SHARE;
+        unsigned char *const grown = realloc(j->memory, room);
         FAIL_IF_NULL(grown, err);
         /* The first touch of fresh pages costs far more than the copy. */
-        memset(grown + j->memory_size, 0, size - j->memory_size);
+        memset(grown + j->memory_size, 0, room - j->memory_size);
         j->memory = grown;
-        j->memory_size = size;
+        j->memory_size = room;
     }
 out:
     return rc;
@@ -304,6 +307,20 @@ int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_
 out:
     if (w)
         (void)ckpt_writer_close(w, NULL);
+    return rc;
+}
+
+int ckpt_writer_reserve(ckpt_writer *writer, uint64_t bytes, ckpt_error *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&writer->lock);
+    FAIL_IF(writer->stats.submitted > 0, err, CKPT_EUSAGE, "memory is reserved before the first state is submitted");
+    FAIL_IF(bytes > SIZE_MAX / 2, err, CKPT_ENOMEM, "no address space has room for a state of that size");
+    for (size_t i = 0; i < JOBS_USUAL; i++)
+        TRY(job_reserve(&writer->jobs[i], (size_t)bytes, err));
+out:
+    pthread_mutex_unlock(&writer->lock);
     return rc;
 }
 

@@ -296,7 +296,7 @@ static void what_makes_no_sense_is_refused_at_once_and_replaces_nothing(void **s
         const char *file_name;
         const ckpt_tensor *tensor;
         const ckpt_save_options *options;
-    } BAD[] = {{"a/b", &good, NULL},
+    } BAD[] = {{"a/../b", &good, NULL},
                {"..", &good, NULL},
                {"", &good, NULL},
                {NULL, &nameless, NULL},
@@ -355,7 +355,7 @@ static void what_is_staged_survives_a_newer_save_that_finds_no_memory(void **sta
         skip();
     submit_in_flight(w, 1); /* the writer's thread stands at the gate and allocates nothing */
     alloc_fail_arm(never);
-    MUST(submit_floats(w, 2, STATE_FLOATS_MAX - 1, CKPT_ORDINARY, ERR));
+    MUST(submit_floats(w, 2, STATE_FLOATS, CKPT_ORDINARY, ERR));
     const long count = alloc_fail_count;
     assert_true(count > 0);
     for (long at = 1; at <= count; at++) {
@@ -365,9 +365,45 @@ static void what_is_staged_survives_a_newer_save_that_finds_no_memory(void **sta
         assert_int_equal(rc, CKPT_ENOMEM);
     }
     open_gate_and_wait(w);
-    assert_true(is_saved_floats(w, 2, STATE_FLOATS_MAX - 1));
+    assert_true(is_saved(w, 2));
     assert_false(is_saved_floats(w, 3, STATE_FLOATS_MAX));
     assert_int_equal(stats_of(w).replaced, 0);
+}
+
+/* Allocations of a submit while another state is in flight. */
+static long allocations_of_submit(writing *w)
+{
+    const long never = 1000000;
+    submit_in_flight(w, 1);
+    alloc_fail_arm(never);
+    MUST(submit(w, 2, CKPT_ORDINARY, ERR));
+    (void)alloc_fail_disarm();
+    return alloc_fail_count;
+}
+
+static void reserved_memory_is_what_states_are_copied_into(void **state)
+{
+    writing *const w = *state;
+    if (!ALLOC_FAIL_WORKS)
+        skip();
+    const long without = allocations_of_submit(w);
+    open_gate_and_wait(w);
+    MUST(ckpt_writer_close(w->writer, ERR));
+    writer_open(w);
+    MUST(ckpt_writer_reserve(w->writer, STATE_FLOATS * sizeof(float), ERR));
+    assert_int_equal(allocations_of_submit(w), without - 1);
+    open_gate_and_wait(w);
+    assert_true(is_saved(w, 1) && is_saved(w, 2));
+}
+
+static void memory_is_reserved_before_the_first_submit(void **state)
+{
+    writing *const w = *state;
+    gate_set(&w->gate, true, false);
+    assert_int_equal(ckpt_writer_reserve(w->writer, UINT64_MAX, NULL), CKPT_ENOMEM);
+    MUST(submit(w, 1, CKPT_ORDINARY, ERR));
+    assert_int_equal(ckpt_writer_reserve(w->writer, 1, NULL), CKPT_EUSAGE);
+    MUST(ckpt_writer_wait(w->writer, ERR));
 }
 
 /* ---- Several threads ---- */
@@ -478,6 +514,8 @@ int main(void)
         CASE(what_makes_no_sense_is_refused_at_once_and_replaces_nothing),
         CASE(a_tensor_without_elements_needs_no_data),
         CASE(what_is_staged_survives_a_newer_save_that_finds_no_memory),
+        CASE(reserved_memory_is_what_states_are_copied_into),
+        CASE(memory_is_reserved_before_the_first_submit),
         CASE(threads_may_submit_at_once),
         CASE(a_writer_needs_a_store),
         CASE(signals_are_left_to_the_threads_of_the_program),

@@ -15,6 +15,16 @@ typedef struct writing {
     gate gate;
 } writing;
 
+/* A writer whose gate is closed. */
+static inline void writer_open(writing *w)
+{
+    const ckpt_open_options options = {
+        .size = sizeof options, .threads = 1, .progress = gate_pass, .payload = &w->gate};
+    gate_set(&w->gate, false, false);
+    w->gate.arrived = 0;
+    MUST(ckpt_writer_open(&w->writer, w->f->root, &options, ERR));
+}
+
 static inline int writing_setup(void **state)
 {
     writing *const w = calloc(1, sizeof *w);
@@ -22,9 +32,7 @@ static inline int writing_setup(void **state)
         return -1;
     pthread_mutex_init(&w->gate.lock, NULL);
     pthread_cond_init(&w->gate.changed, NULL);
-    const ckpt_open_options options = {
-        .size = sizeof options, .threads = 1, .progress = gate_pass, .payload = &w->gate};
-    MUST(ckpt_writer_open(&w->writer, w->f->root, &options, ERR));
+    writer_open(w);
     *state = w;
     return 0;
 }

@@ -194,6 +194,9 @@ typedef struct ckpt_writer_stats {
  * blocked, calls the callbacks of `options` and, on Linux, gives way to the threads of the program. */
 CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options,
                               ckpt_error *err);
+/* Makes ready for states of so many bytes, so that not even the first submits have to wait for fresh memory. Before the
+ * first submit; CKPT_EUSAGE afterwards, CKPT_ENOMEM. */
+CKPT_API int ckpt_writer_reserve(ckpt_writer *writer, uint64_t bytes, ckpt_error *err);
 /* What makes no sense is refused here, with nothing staged or replaced. With "an earlier save failed: ..." this one is
  * staged all the same. */
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
