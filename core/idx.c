@@ -105,7 +105,7 @@ static int idx_read_source(idx *out, const zip_source *source, unsigned rank, ck
     TRY(data_read(out, count, in, packing, path, err));
 out:
     if (rc == CKPT_EFORMAT)
-        error_hint(err, "the file was damaged or not copied whole: copy or download it again");
+        error_hint(err, INFLOW_HINT);
     if (rc)
         idx_clear(out);
     inflow_close(in);

@@ -121,7 +121,7 @@ uint64_t inflow_size_max(const inflow *in)
 static int complain(const inflow *in, const char *what, const char *why, ckpt_error *err)
 {
     error_set(err, CKPT_EFORMAT, "%s: packed data %s%s", in->name, what, why);
-    error_hint(err, "the file was damaged or not copied whole: copy or download it again");
+    error_hint(err, INFLOW_HINT);
     return CKPT_EFORMAT;
 }
 

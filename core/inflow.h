@@ -8,6 +8,7 @@
 #include "zipdir.h"
 
 #define INFLOW_WINDOW    ((size_t)64 << 10)
+#define INFLOW_HINT      "the file was damaged or not copied whole: copy or download it again"
 #define INFLOW_RATIO_MAX 1032u /* deflate makes no byte into more than that (zlib.net/zlib_tech.html) */
 
 /* Where the packed bytes lie. `source` points into it: an origin stays where it was opened. */

@@ -3,6 +3,7 @@
 
 #include "bytes.h"
 #include "fail.h"
+#include "file.h"
 #include "inflow.h"
 #include "npy_head.h"
 
@@ -11,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_SIZE    512  /* "mnist.npz: x_train", for messages */
-#define LABELS_PIECE 4096 /* labels that are converted in one go */
+#define NAME_SIZE    (FILE_PATH_MAX + 16) /* "mnist.npz: x_train", for messages */
+#define LABELS_PIECE 4096                 /* labels that are converted in one go */
 #define LABEL_MAX    (DATASET_CLASSES_MAX - 1)
 
 /* One array of the archive while it is read. */

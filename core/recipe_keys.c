@@ -57,7 +57,7 @@ const recipe_key RECIPE_KEYS[] = {
      .help = "share of the training samples that is held back; with `validate = test` 0"},
 
     {"net", "layers", RECIPE_LIST, false, MEMBER(layers),
-     .help = "conv CHANNELS SIZE (stride N) (pad N), maxpool SIZE (stride N), relu, flatten, dense FEATURES"},
+     .help = "conv CHANNELS SIZE [stride N] [pad N], maxpool SIZE [stride N], relu, flatten, dense FEATURES"},
 
     {"optimizer", "kind", RECIPE_CHOICE, false, MEMBER(optimizer_kind), .words = OPTIMIZERS, .usual = "adam",
      .help = "adam, as PyTorch computes it"},
