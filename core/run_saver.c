@@ -109,6 +109,7 @@ int run_saver_open(run_saver **out, const char *store_path, const state *s, cons
     TRY(state_view_new(&v->view, &v->mirror, n, err));
     const ckpt_open_options options = {.size = sizeof options, .note = note_take, .payload = &v->notes};
     TRY(ckpt_writer_open(&v->writer, store_path, &options, err));
+    TRY(ckpt_writer_reserve(v->writer, 3 * (uint64_t)v->weight_count * sizeof(float), err)); /* the rest is little */
     *out = v;
     v = NULL;
 out:
@@ -168,11 +169,8 @@ static void meta_add(meta *m, const char *key, const char *text)
 
 static void meta_fill(meta *m, const run_saver *v, save_reason reason, double val_accuracy, double test_accuracy)
 {
-    static const char *const REASONS[] = {[SAVE_RHYTHM] = "rhythm",
-                                          [SAVE_EPOCH] = "epoch",
-                                          [SAVE_BEST] = "best",
-                                          [SAVE_STOPPED] = "stopped",
-                                          [SAVE_FINAL] = "final"};
+    static const char *const REASONS[] = {[SAVE_RHYTHM] = "rhythm", [SAVE_EPOCH] = "epoch",     [SAVE_BEST] = "best",
+                                          [SAVE_ANEW] = "anew",     [SAVE_STOPPED] = "stopped", [SAVE_FINAL] = "final"};
     const report *const r = v->report;
     const double before = r->log ? runlog_seconds_before(r->log) : 0;
 
@@ -347,7 +345,7 @@ int run_saver_save(run_saver *v, save_reason reason, double val_accuracy, double
     notes_tell(v);
     TRY(mirror_update(v, err));
     meta_fill(&m, v, reason, val_accuracy, test_accuracy);
-    if (reason == SAVE_STOPPED || reason == SAVE_FINAL)
+    if (reason == SAVE_ANEW || reason == SAVE_STOPPED || reason == SAVE_FINAL)
         TRY(save_and_wait(v, reason, &m, err));
     else
         save_and_go_on(v, reason, &m);

@@ -175,7 +175,7 @@ static int train(ckpt_training *g, ckpt_error *err)
 
     report_started(r, &t->state, "%s", g->started);
     if (g->anew) /* so that a resume finds this beginning, not the end of what was before */
-        TRY(save(g, SAVE_RHYTHM, NOT_KNOWN, NOT_KNOWN, err));
+        TRY(save(g, SAVE_ANEW, NOT_KNOWN, NOT_KNOWN, err));
     while (!r->stop && !training_is_done(g))
         TRY(trainer_epoch_is_over(t) ? epoch_end(g, err) : step_make(g, err));
     TRY(r->stop ? stop(g, err) : finish(g, err));
