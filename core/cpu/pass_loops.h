@@ -4,7 +4,7 @@
 #ifndef CORE_PASS_LOOPS_H
 #define CORE_PASS_LOOPS_H
 
-#include "passes.h"
+#include "pass_inline.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,24 +12,6 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
-
-#define PASS_INLINE static inline __attribute__((always_inline))
-
-/* Blocks as constants, so that the loops over them become straight code. */
-#define WITH_BLOCK(block, call)                                                                                        \
-    do {                                                                                                               \
-        if ((block) == 16)                                                                                             \
-            call(16);                                                                                                  \
-        else if ((block) == 8)                                                                                         \
-            call(8);                                                                                                   \
-        else                                                                                                           \
-            call(block);                                                                                               \
-    } while (0)
-
-PASS_INLINE float raised(float number, float floor)
-{
-    return number < floor ? floor : number;
-}
 
 /* ---- ReLU -------------------------------------------------------------------------------------------------------- */
 
@@ -55,34 +37,72 @@ static void relu_grad(void *job, size_t begin, size_t end)
 
 /* ---- Max-pool ---------------------------------------------------------------------------------------------------- */
 
-/* One place of a window against the best so far of a block of channels. */
-PASS_INLINE void pool_place(float *restrict out /* [block] */, uint8_t *restrict winner /* [block] */,
-                            const float *restrict in /* [block] */, uint8_t place, float floor, const size_t block)
+/* Vectors in the words of the compiler, which makes of them what the instruction set has. Loops would do, did it see
+ * that numbers and the places where they stood can be chosen by one mask. */
+#if defined(__AVX2__)
+#define VECTOR 8
+#else
+#define VECTOR 4
+#endif
+typedef float numbers __attribute__((vector_size(VECTOR * sizeof(float))));
+typedef int32_t masks __attribute__((vector_size(VECTOR * sizeof(int32_t)))); /* and masks: all bits or none */
+typedef uint8_t bytes __attribute__((vector_size(VECTOR)));
+
+/* call(first, count) for the channels of a block in vectors, and the rest. */
+#define FOR_PARTS(block, call)                                                                                         \
+    do {                                                                                                               \
+        size_t first_ = 0;                                                                                             \
+        for (; first_ + VECTOR <= (block); first_ += VECTOR)                                                           \
+            call(first_, VECTOR);                                                                                      \
+        if (first_ + 1 == (block))                                                                                     \
+            call(first_, 1);                                                                                           \
+        else if (first_ < (block))                                                                                     \
+            call(first_, (block)-first_);                                                                              \
+    } while (0)
+
+/* The first `count` of a vector; the others are 0. */
+PASS_INLINE numbers numbers_load(const float *from, const size_t count)
 {
-    for (size_t c = 0; c < block; c++) {
-        const float number = raised(in[c], floor);
-        const bool better = (number > out[c]) | (number != number);
-        out[c] = better ? number : out[c];
-        if (winner)
-            winner[c] = better ? place : winner[c];
-    }
+    numbers v = {0};
+    memcpy(&v, from, count * sizeof *from);
+    return v;
 }
 
-/* One window of a block of channels; the first place is the best until another is better. */
-PASS_INLINE void pool_window(float *restrict out /* [block] */, uint8_t *restrict winner /* [block] */,
-                             const float *restrict in /* [kernel_height][in_width][block], from the corner on */,
-                             const pool_shape *s, float floor, const size_t block)
+PASS_INLINE numbers chosen(masks mask, numbers yes, numbers no)
 {
-    uint8_t place = 0;
+    return (numbers)((mask & (masks)yes) | (~mask & (masks)no));
+}
 
-    for (size_t c = 0; c < block; c++)
-        out[c] = raised(in[c], floor);
-    if (winner)
-        memset(winner, 0, block);
+/* Rows of windows that are asked for before they are needed: the processor foresees one row that is read, but not the
+ * several that windows are read from at once. Asking beyond the end does no harm. */
+#define POOL_ROWS_AHEAD 2
+
+/* `count` channels of one window; the first place is the best until another is better. */
+PASS_INLINE void pool_window(float *out /* [count] */, uint8_t *winner /* [count], or NULL */,
+                             const float *in /* [kernel_height][in_width][block], from the corner on */,
+                             const pool_job *j, const size_t block, const size_t count)
+{
+    const pool_shape *const s = &j->shape;
+    const numbers floor = (numbers){0} + j->floor;
+    const size_t ahead = POOL_ROWS_AHEAD * s->kernel_height * s->in_width * block;
+    numbers best = numbers_load(in, count);
+    masks best_place = {0}, place = {0};
+
+    best = chosen(best < floor, floor, best);
     for (size_t r = 0; r < s->kernel_height; r++, in += s->in_width * block)
-        for (size_t q = 0; q < s->kernel_width; q++, place++)
-            if (place)
-                pool_place(out, winner, in + q * block, place, floor, block);
+        for (size_t q = 0; q < s->kernel_width; q++, place += 1) {
+            __builtin_prefetch(in + q * block + ahead);
+            numbers number = numbers_load(in + q * block, count);
+            number = chosen(number < floor, floor, number);
+            const masks better = (number > best) | (number != number);
+            best = chosen(better, number, best);
+            best_place = (better & place) | (~better & best_place);
+        }
+    memcpy(out, &best, count * sizeof *out);
+    if (winner) {
+        const bytes won = __builtin_convertvector(best_place, bytes);
+        memcpy(winner, &won, count);
+    }
 }
 
 PASS_INLINE void pool_planes(const pool_job *j, size_t begin, size_t end, const size_t block)
@@ -91,10 +111,13 @@ PASS_INLINE void pool_planes(const pool_job *j, size_t begin, size_t end, const 
 
     for (size_t y = begin * s->out_height; y < end * s->out_height; y++) {
         const size_t plane = y / s->out_height, row = y % s->out_height * s->stride;
-        const float *const in = j->in + (plane * s->in_height + row) * s->in_width * block;
-        for (size_t x = 0; x < s->out_width; x++) {
-            const size_t at = (y * s->out_width + x) * block;
-            pool_window(j->out + at, j->winner ? j->winner + at : NULL, in + x * s->stride * block, s, j->floor, block);
+        const float *in = j->in + (plane * s->in_height + row) * s->in_width * block;
+        size_t at = y * s->out_width * block;
+        for (size_t x = 0; x < s->out_width; x++, at += block, in += s->stride * block) {
+#define POOL_WINDOW(first, count)                                                                                      \
+    pool_window(j->out + at + (first), j->winner ? j->winner + at + (first) : NULL, in + (first), j, block, (count))
+            FOR_PARTS(block, POOL_WINDOW);
+#undef POOL_WINDOW
         }
     }
 }
@@ -107,26 +130,31 @@ static void pool(void *job, size_t begin, size_t end)
 #undef POOL_PLANES
 }
 
-/* What one place of a window gets back, where windows do not overlap. Adding 0 makes 0 of -0, as a sum does that begins
- * with 0. */
-PASS_INLINE void pool_grad_place(float *restrict in_grad /* [block] */, const pool_grad_job *j, size_t at, size_t place,
-                                 const size_t block)
-{
-    const float *restrict const out = j->out ? j->out + at : NULL, *restrict const out_grad = j->out_grad + at;
-    const uint8_t *restrict const winner = j->winner + at;
-
-    for (size_t c = 0; c < block; c++) {
-        const float back = winner[c] == place ? out_grad[c] : 0.0f;
-        in_grad[c] = out && out[c] <= 0 ? 0.0f : back + 0.0f;
-    }
-}
-
 static void zero(float *from, size_t count)
 {
     memset(from, 0, count * sizeof *from);
 }
 
-/* Row `row` of a plane, whose windows do not overlap; `at` is where its first window stands in the output. */
+/* What one row of a window gets back, where windows do not overlap: `count` channels of the output at `at`. Adding 0
+ * makes 0 of -0, as a sum does that begins with 0. */
+PASS_INLINE void pool_grad_window(float *in_grad /* [kernel_width][block] */, const pool_grad_job *j, size_t at,
+                                  size_t row, const size_t block, const size_t count)
+{
+    const size_t width = j->shape.kernel_width;
+    numbers back = numbers_load(j->out_grad + at, count) + 0.0f;
+    bytes won = {0};
+
+    memcpy(&won, j->winner + at, count);
+    if (j->out)
+        back = chosen(numbers_load(j->out + at, count) <= 0.0f, (numbers){0}, back);
+    masks place = (masks){0} + (int32_t)(row * width) - __builtin_convertvector(won, masks); /* less the winner's */
+    for (size_t q = 0; q < width; q++, place += 1) {
+        const numbers got = chosen(place == 0, back, (numbers){0});
+        memcpy(in_grad + q * block, &got, count * sizeof *in_grad);
+    }
+}
+
+/* Row `row` of windows whose output begins at `at`. */
 PASS_INLINE void pool_grad_row(float *in_grad /* [in_width][block] */, const pool_grad_job *j, size_t at, size_t row,
                                const size_t block)
 {
@@ -134,9 +162,11 @@ PASS_INLINE void pool_grad_row(float *in_grad /* [in_width][block] */, const poo
 
     for (size_t x = 0; x < s->out_width; x++, at += block) {
         const size_t next = x + 1 < s->out_width ? s->stride : s->in_width - x * s->stride;
-        for (size_t q = 0; q < s->kernel_width; q++)
-            pool_grad_place(in_grad + q * block, j, at, row * s->kernel_width + q, block);
-        zero(in_grad + s->kernel_width * block, (next - s->kernel_width) * block);
+#define POOL_GRAD_WINDOW(first, count) pool_grad_window(in_grad + (first), j, at + (first), row, block, (count))
+        FOR_PARTS(block, POOL_GRAD_WINDOW);
+#undef POOL_GRAD_WINDOW
+        if (next > s->kernel_width)
+            zero(in_grad + s->kernel_width * block, (next - s->kernel_width) * block);
         in_grad += next * block;
     }
 }
@@ -209,79 +239,6 @@ static void pool_grad(void *job, size_t begin, size_t end)
 #define POOL_GRAD_PLANES(block) pool_grad_planes(j, begin, end, (block))
     WITH_BLOCK(s->block, POOL_GRAD_PLANES);
 #undef POOL_GRAD_PLANES
-}
-
-/* ---- Flatten ----------------------------------------------------------------------------------------------------- */
-
-#define FLATTEN_TILE ((size_t)64) /* places whose block is in the first cache while it is turned */
-
-/* Channels of block `unit` that are no fill-up; *plain is where they stand among the features. */
-PASS_INLINE size_t flatten_unit(size_t *plain, const flatten_shape *s, size_t unit)
-{
-    const size_t blocks = (s->channels + s->block - 1) / s->block, first = unit % blocks * s->block;
-
-    *plain = (unit / blocks * s->channels + first) * s->places;
-    return s->channels - first < s->block ? s->channels - first : s->block;
-}
-
-PASS_INLINE void flatten_units(const flatten_job *j, size_t begin, size_t end, const size_t block)
-{
-    const flatten_shape *const s = &j->shape;
-    const size_t places = s->places;
-    const float floor = j->floor;
-
-    for (size_t unit = begin; unit < end; unit++) {
-        size_t plain;
-        const size_t channels = flatten_unit(&plain, s, unit);
-        const float *restrict const in = j->in + unit * places * block;
-        float *restrict const out = j->out + plain;
-        for (size_t from = 0; from < places; from += FLATTEN_TILE) {
-            const size_t to = places - from < FLATTEN_TILE ? places : from + FLATTEN_TILE;
-            for (size_t c = 0; c < channels; c++)
-                for (size_t i = from; i < to; i++)
-                    out[c * places + i] = raised(in[i * block + c], floor);
-        }
-    }
-}
-
-static void flatten(void *job, size_t begin, size_t end)
-{
-    const flatten_job *const j = job;
-#define FLATTEN_UNITS(block) flatten_units(j, begin, end, (block))
-    WITH_BLOCK(j->shape.block, FLATTEN_UNITS);
-#undef FLATTEN_UNITS
-}
-
-PASS_INLINE void flatten_grad_place(float *restrict in_grad /* [block] */, const float *restrict out,
-                                    const float *restrict out_grad /* [channels][places] */, size_t channels,
-                                    size_t places, const size_t block)
-{
-    for (size_t c = 0; c < channels; c++)
-        in_grad[c] = out && out[c * places] <= 0 ? 0 : out_grad[c * places];
-    for (size_t c = channels; c < block; c++)
-        in_grad[c] = 0;
-}
-
-PASS_INLINE void flatten_grad_units(const flatten_grad_job *j, size_t begin, size_t end, const size_t block)
-{
-    const flatten_shape *const s = &j->shape;
-
-    for (size_t unit = begin; unit < end; unit++) {
-        size_t plain;
-        const size_t channels = flatten_unit(&plain, s, unit);
-        float *const in_grad = j->in_grad + unit * s->places * block;
-        const float *const out = j->out ? j->out + plain : NULL, *const out_grad = j->out_grad + plain;
-        for (size_t i = 0; i < s->places; i++)
-            flatten_grad_place(in_grad + i * block, out ? out + i : NULL, out_grad + i, channels, s->places, block);
-    }
-}
-
-static void flatten_grad(void *job, size_t begin, size_t end)
-{
-    const flatten_grad_job *const j = job;
-#define FLATTEN_GRAD_UNITS(block) flatten_grad_units(j, begin, end, (block))
-    WITH_BLOCK(j->shape.block, FLATTEN_GRAD_UNITS);
-#undef FLATTEN_GRAD_UNITS
 }
 
 /* ---- Dense layers ------------------------------------------------------------------------------------------------ */
@@ -431,8 +388,8 @@ const pass_table PASS_TABLE = {
     .relu_grad = relu_grad,
     .pool = pool,
     .pool_grad = pool_grad,
-    .flatten = flatten,
-    .flatten_grad = flatten_grad,
+    .flatten = pass_flatten,
+    .flatten_grad = pass_flatten_grad,
     .bias = bias,
     .bias_grad = bias_grad,
     .gather = gather,

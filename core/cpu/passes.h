@@ -113,6 +113,10 @@ typedef struct pass_table {
     size_t flops_per_round;
 } pass_table;
 
+/* Members of all tables. */
+void pass_flatten(void *job, size_t begin, size_t end);
+void pass_flatten_grad(void *job, size_t begin, size_t end);
+
 extern const pass_table PASSES_SCALAR, PASSES_AVX2, PASSES_AVX512;
 
 /* The widest that the machine has, CKPT_CPU allows, and oneDNN's word for instruction sets includes ("": all do). */
