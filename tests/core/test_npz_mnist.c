@@ -4,12 +4,14 @@
 #include "bytes.h"
 #include "dataset.h"
 #include "file.h"
+#include "zipdir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -22,6 +24,7 @@
 #define LOCAL_SIZE   30
 #define CENTRAL_SIZE 46
 #define END_SIZE     22
+#define NPY_SIZE     512
 
 typedef struct archive {
     size_t size, directory_size;
@@ -29,25 +32,33 @@ typedef struct archive {
     unsigned char bytes[ARCHIVE_SIZE], directory[ARCHIVE_SIZE];
 } archive;
 
-static void member_add(archive *a, const char *name, const void *data, size_t size)
+/* `packed` is what stands in the archive for `size` bytes with that check. */
+static void member_add_packed(archive *a, const char *name, uint16_t method, const void *packed, size_t packed_size,
+                              uint32_t crc, size_t size)
 {
     unsigned char local[LOCAL_SIZE] = "PK\3\4", central[CENTRAL_SIZE] = "PK\1\2";
     const size_t name_size = strlen(name);
-    assert_true(a->size + LOCAL_SIZE + name_size + size + a->directory_size + END_SIZE < ARCHIVE_SIZE);
-    store_u32(local + 14, crc32_of(0, data, size));
-    store_u32(local + 18, (uint32_t)size);
+    assert_true(a->size + LOCAL_SIZE + name_size + packed_size + a->directory_size + END_SIZE < ARCHIVE_SIZE);
+    store_u16(local + 8, method);
+    store_u32(local + 14, crc);
+    store_u32(local + 18, (uint32_t)packed_size);
     store_u32(local + 22, (uint32_t)size);
     store_u16(local + 26, (uint16_t)name_size);
-    memcpy(central + 16, local + 14, 14);
+    memcpy(central + 10, local + 8, 20);
     store_u32(central + 42, (uint32_t)a->size);
     memcpy(a->directory + a->directory_size, central, CENTRAL_SIZE);
     memcpy(a->directory + a->directory_size + CENTRAL_SIZE, name, name_size);
     a->directory_size += CENTRAL_SIZE + name_size;
     memcpy(a->bytes + a->size, local, LOCAL_SIZE);
     memcpy(a->bytes + a->size + LOCAL_SIZE, name, name_size);
-    memcpy(a->bytes + a->size + LOCAL_SIZE + name_size, data, size);
-    a->size += LOCAL_SIZE + name_size + size;
+    memcpy(a->bytes + a->size + LOCAL_SIZE + name_size, packed, packed_size);
+    a->size += LOCAL_SIZE + name_size + packed_size;
     a->count++;
+}
+
+static void member_add(archive *a, const char *name, const void *data, size_t size)
+{
+    member_add_packed(a, name, ZIP_METHOD_STORED, data, size, crc32_of(0, data, size), size);
 }
 
 static void archive_end(archive *a)
@@ -62,18 +73,24 @@ static void archive_end(archive *a)
     a->size += a->directory_size + END_SIZE;
 }
 
-/* An array with the header `text`, without the line's end. */
+/* The bytes of an array with the header `text`, to which a line's end is added; returns how many. */
+static size_t npy_make(unsigned char out[NPY_SIZE], const char *text, size_t text_size, const void *data, size_t size)
+{
+    memcpy(out, "\x93NUMPY\1", 8);
+    store_u16(out + 8, (uint16_t)(text_size + 1));
+    memcpy(out + 10, text, text_size);
+    out[10 + text_size] = '\n';
+    memcpy(out + 11 + text_size, data, size);
+    return 11 + text_size + size;
+}
+
 static void array_add(archive *a, const char *name, const char *text, const void *data, size_t size)
 {
-    unsigned char npy[512] = "\x93NUMPY\1";
+    unsigned char npy[NPY_SIZE];
     char member[32];
-    const size_t text_size = strlen(text) + 1;
-    store_u16(npy + 8, (uint16_t)text_size);
-    memcpy(npy + 10, text, text_size - 1);
-    npy[10 + text_size - 1] = '\n';
-    memcpy(npy + 10 + text_size, data, size);
+    const size_t npy_size = npy_make(npy, text, strlen(text), data, size);
     snprintf(member, sizeof member, "%s.npy", name);
-    member_add(a, member, npy, 10 + text_size + size);
+    member_add(a, member, npy, npy_size);
 }
 
 #define IMAGES_HEAD "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }"
@@ -244,6 +261,47 @@ static void headers_that_numpy_does_not_write_are_refused(void **state)
     assert_images_refused("{'descr': '|u1', 'fortran_order': None, 'shape': (2, 1, 3), }", 6, MESSAGE);
 }
 
+static void bytes_behind_the_line_of_a_header_are_refused(void **state)
+{
+    static const char HEAD[] = IMAGES_HEAD "\n\0more";
+    unsigned char npy[NPY_SIZE];
+    archive a = {0};
+    (void)state;
+    assert_images_refused(IMAGES_HEAD "\nmore", 6,
+                          "x.npz: x_train: header is not as NumPy writes it, or not of plain numbers");
+    member_add(&a, "x_train.npy", npy, npy_make(npy, HEAD, sizeof HEAD - 1, IMAGES, sizeof IMAGES));
+    archive_end(&a);
+    assert_refused(&a, "x.npz: x_train: header is not as NumPy writes it, or not of plain numbers");
+}
+
+static void bytes_behind_the_end_of_deflated_data_are_refused(void **state)
+{
+    unsigned char npy[NPY_SIZE], packed[NPY_SIZE] = {0};
+    const size_t size = npy_make(npy, IMAGES_HEAD, strlen(IMAGES_HEAD), IMAGES, sizeof IMAGES);
+    archive a = {0};
+    z_stream z = {0};
+    (void)state;
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = npy;
+    z.avail_in = (uInt)size;
+    z.next_out = packed;
+    z.avail_out = sizeof packed - 1;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    member_add_packed(&a, "x_train.npy", ZIP_METHOD_DEFLATE, packed, z.total_out + 1, crc32_of(0, npy, size), size);
+    deflateEnd(&z);
+    archive_end(&a);
+    assert_refused(&a, "x.npz: x_train: packed data are followed by other bytes");
+}
+
+static void a_member_packed_by_another_method_is_refused(void **state)
+{
+    archive a = {0};
+    (void)state;
+    member_add_packed(&a, "x_train.npy", 14, "packed", 6, 1, 100);
+    archive_end(&a);
+    assert_refused(&a, "x.npz: x_train: is packed by method 14, which is not known");
+}
+
 static void missing_and_left_over_bytes_are_refused(void **state)
 {
     (void)state;
@@ -363,6 +421,9 @@ int main(void)
         cmocka_unit_test(fortrans_order_is_refused_with_a_way_out),
         cmocka_unit_test(arrays_of_another_type_or_shape_are_refused),
         cmocka_unit_test(headers_that_numpy_does_not_write_are_refused),
+        cmocka_unit_test(bytes_behind_the_line_of_a_header_are_refused),
+        cmocka_unit_test(bytes_behind_the_end_of_deflated_data_are_refused),
+        cmocka_unit_test(a_member_packed_by_another_method_is_refused),
         cmocka_unit_test(missing_and_left_over_bytes_are_refused),
         cmocka_unit_test(an_array_that_is_missing_or_there_twice_is_named),
         cmocka_unit_test(a_member_that_is_no_array_is_refused),

@@ -362,6 +362,22 @@ static void contradictions_are_told_in_one_line(void **state)
     assert_check(LAST_OF_NOTHING, 0, "", "");
 }
 
+static void a_file_that_contradicts_itself_is_told_so_in_either_order(void **state)
+{
+    static const char *const TEXTS[] = {"[data]\nvalidate = test\nvalidation = 0.2\n",
+                                        "[data]\nvalidation = 0.2\nvalidate = test\n"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(TEXTS); i++) {
+        ckpt_recipe recipe = {0};
+        ckpt_error err = {0};
+        assert_int_equal(recipe_parse(&recipe.values, TEXTS[i], strlen(TEXTS[i]), "my.ini", NULL), 0);
+        assert_int_equal(ckpt_recipe_set(&recipe, "run.name", "x", NULL), 0);
+        assert_int_equal(ckpt_recipe_set(&recipe, "net.layers", "flatten, dense 10", NULL), 0);
+        assert_int_equal(ckpt_recipe_check(&recipe, &err), CKPT_EUSAGE);
+        assert_string_equal(err.message, "data.validate = test holds nothing back, but data.validation = 0.2");
+    }
+}
+
 static void a_recipe_without_name_or_layers_is_told_so(void **state)
 {
     static const char NO_NAME[] = "[net]\nlayers = flatten, dense 10\n", NO_LAYERS[] = "[run]\nname = x\n";
@@ -522,6 +538,7 @@ int main(void)
         cmocka_unit_test(lists_that_are_too_long_or_hold_other_characters_are_refused),
         cmocka_unit_test(a_share_is_not_held_back_when_the_test_samples_validate),
         cmocka_unit_test(contradictions_are_told_in_one_line),
+        cmocka_unit_test(a_file_that_contradicts_itself_is_told_so_in_either_order),
         cmocka_unit_test(a_recipe_without_name_or_layers_is_told_so),
         cmocka_unit_test(a_run_may_go_on_for_longer_and_be_kept_otherwise),
         cmocka_unit_test(a_run_may_not_go_on_with_another_recipe),
