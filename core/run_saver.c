@@ -44,7 +44,7 @@ struct run_saver {
     uint64_t committed_then, failed_before;
 };
 
-/* ---- Opening and closing ---- */
+/* ---- Opening ---- */
 
 static void note_take(void *payload, const char *note)
 {
@@ -114,20 +114,6 @@ int run_saver_open(run_saver **out, const char *store_path, const state *s, cons
     v = NULL;
 out:
     (void)run_saver_close(v, NULL);
-    return rc;
-}
-
-int run_saver_close(run_saver *v, ckpt_error *err)
-{
-    if (!v)
-        return 0;
-    const int rc = ckpt_writer_close(v->writer, err);
-    state_view_free(v->view);
-    for (size_t i = 0; i < 3; i++)
-        free(v->copies[i]);
-    free(v->data_path);
-    pthread_mutex_destroy(&v->notes.lock);
-    free(v);
     return rc;
 }
 
@@ -242,6 +228,15 @@ static void prune_failure_tell(run_saver *v, const ckpt_error *why)
     cause_tell(v, &v->prune_cause, "old checkpoints not removed", why->code, why->message);
 }
 
+/* Was the failure that the writer returned last that of a prune? */
+static bool is_of_prune(const run_saver *v)
+{
+    ckpt_writer_stats stats;
+
+    ckpt_writer_stats_get(&stats, v->writer);
+    return stats.failed == v->failed_before;
+}
+
 /* Tells of a failure in the background, of a cause once until a save succeeds. */
 static void failure_tell(run_saver *v, const ckpt_error *why)
 {
@@ -249,11 +244,11 @@ static void failure_tell(run_saver *v, const ckpt_error *why)
     const size_t skip = strncmp(why->message, EARLIER, sizeof EARLIER - 1) == 0 ? sizeof EARLIER - 1 : 0;
     ckpt_writer_stats stats;
 
-    ckpt_writer_stats_get(&stats, v->writer);
-    if (stats.failed == v->failed_before) {
+    if (is_of_prune(v)) {
         prune_failure_tell(v, why);
         return;
     }
+    ckpt_writer_stats_get(&stats, v->writer);
     v->failed_before = stats.failed;
     v->committed_then = stats.committed;
     cause_tell(v, &v->save_cause, "checkpoint not saved", why->code, why->message + skip);
@@ -316,6 +311,7 @@ static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
 static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
 {
     ckpt_error why = {0};
+    ckpt_writer_stats stats;
 
     if (ckpt_writer_wait(v->writer, &why)) /* so that an error from here on is that of this save */
         failure_tell(v, &why);
@@ -327,6 +323,8 @@ static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_e
             (void)ckpt_writer_wait(v->writer, NULL); /* the second attempt shows what came of it */
             continue;
         }
+        ckpt_writer_stats_get(&stats, v->writer);
+        v->failed_before = stats.failed; /* told here */
         if (rc && err)
             *err = why;
         if (rc)
@@ -355,6 +353,8 @@ out:
     return rc;
 }
 
+/* ---- The end ---- */
+
 void run_saver_result(ckpt_training_result *out, run_saver *v)
 {
     ckpt_writer_stats stats;
@@ -366,4 +366,29 @@ void run_saver_result(ckpt_training_result *out, run_saver *v)
     out->blocked_seconds = stats.blocked_seconds;
     out->raw_bytes = stats.raw_bytes;
     out->stored_bytes = stats.stored_bytes;
+}
+
+int run_saver_close(run_saver *v, ckpt_error *err)
+{
+    if (!v)
+        return 0;
+    int rc = 0;
+    ckpt_error why = {0};
+
+    if (v->writer)
+        rc = ckpt_writer_wait(v->writer, &why);
+    if (rc && is_of_prune(v)) { /* which takes nothing from what was saved */
+        prune_failure_tell(v, &why);
+        rc = 0;
+    }
+    if (rc && err)
+        *err = why;
+    (void)ckpt_writer_close(v->writer, NULL); /* has nothing left to say */
+    state_view_free(v->view);
+    for (size_t i = 0; i < 3; i++)
+        free(v->copies[i]);
+    free(v->data_path);
+    pthread_mutex_destroy(&v->notes.lock);
+    free(v);
+    return rc;
 }

@@ -51,8 +51,9 @@ static inline void run_open(run_sample *r, const char *data_path)
 
 static inline void run_close(run_sample *r)
 {
-    MUST(run_saver_close(r->saver, ERR));
+    run_saver *const saver = r->saver;
     r->saver = NULL;
+    MUST(run_saver_close(saver, ERR));
 }
 
 static inline int run_setup(void **out)

@@ -248,6 +248,11 @@ static void a_device_that_fails_is_an_error(void **test)
     assert_int_equal(checkpoint_count(r), 0);
 }
 
+static void store_path(char out[ROOT_PATH], const run_sample *r, const char *name)
+{
+    snprintf(out, ROOT_PATH, "%s/%s", r->store_path, name);
+}
+
 /* ---- Old ones go ---- */
 
 static void save_eight(run_sample *r, uint64_t prune, const char *keep)
@@ -291,12 +296,22 @@ static void a_policy_that_is_none_is_a_warning(void **test)
     assert_int_equal(checkpoint_count(r), 8);
 }
 
-/* ---- When it fails ---- */
-
-static void store_path(char out[ROOT_PATH], const run_sample *r, const char *name)
+static void a_prune_that_fails_is_told_once_and_not_as_a_save(void **test)
 {
-    snprintf(out, ROOT_PATH, "%s/%s", r->store_path, name);
+    run_sample *const r = *test;
+    char path[ROOT_PATH];
+    store_path(path, r, "config.ini");
+    FILE *const config = fopen(path, "a");
+    assert_non_null(config);
+    assert_true(fputs("[retention]\nkeep = everything\n", config) >= 0);
+    assert_int_equal(fclose(config), 0);
+    save_eight(r, 2, "");
+    assert_int_equal(r->warnings, 1);
+    assert_non_null(strstr(r->warning, "old checkpoints not removed: "));
+    assert_int_equal(r->notes, 0);
 }
+
+/* ---- When it fails ---- */
 
 /* Puts a file in the place of the folder for new files, so that none can be made, and the folder back. */
 static void store_break(const run_sample *r)
@@ -447,6 +462,7 @@ int main(void)
         CASE(without_a_policy_of_its_own_that_of_the_store_is_applied),
         CASE(a_recipe_that_prunes_never_keeps_all),
         CASE(a_policy_that_is_none_is_a_warning),
+        CASE(a_prune_that_fails_is_told_once_and_not_as_a_save),
         CASE(a_store_that_is_removed_stops_nobody_and_is_told_once),
         CASE(the_last_save_returns_its_error),
         CASE(the_last_save_does_not_return_the_error_of_another),
