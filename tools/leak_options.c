@@ -1,0 +1,17 @@
+/* For builds with the address sanitizer: what its search for leaks has to know of a program that opens a plugin.
+ *
+ * It looks for pointers in the thread-local memory of all libraries, and crashes at that of one which was opened later
+ * while threads of OpenMP live (gcc 12 with glibc 2.36). So it is kept from there; what the loader keeps there, the
+ * text of its last error, then looks lost. */
+const char *__lsan_default_options(void);
+const char *__lsan_default_suppressions(void);
+
+__attribute__((visibility("default"))) const char *__lsan_default_options(void)
+{
+    return "use_tls=0:print_suppressions=0";
+}
+
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
+{
+    return "leak:_dlerror_run\n";
+}
