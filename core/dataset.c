@@ -44,7 +44,12 @@ static int find_one(char out[FILE_PATH_MAX], const char *dir, const char *name, 
     struct stat st;
 
     TRY(path_join(out, dir, name, err));
-    if (stat(out, &st) || !S_ISREG(st.st_mode))
+    const bool found = stat(out, &st) == 0;
+    if (!found && errno != ENOENT) { /* a folder that may not be looked into is not an empty one */
+        rc = error_errno(err, errno, "look for %s", out);
+        goto out;
+    }
+    if (!found || !S_ISREG(st.st_mode))
         out[0] = 0;
 out:
     return rc;
