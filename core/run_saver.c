@@ -41,7 +41,8 @@ struct run_saver {
     uint64_t unpruned; /* checkpoints since the policy was applied */
     char note_told[NOTE_SIZE];
     int save_cause, prune_cause; /* codes of the failures that were told, or CAUSE_NONE */
-    uint64_t committed_then, failed_before;
+    uint64_t committed_then;     /* saves, when the last failure was told */
+    bool save_pending;           /* one was submitted that nobody has waited for */
 };
 
 /* ---- Opening ---- */
@@ -223,35 +224,52 @@ static void cause_tell(run_saver *v, int *cause, const char *what, int code, con
     *cause = code;
 }
 
-static void prune_failure_tell(run_saver *v, const ckpt_error *why)
-{
-    cause_tell(v, &v->prune_cause, "old checkpoints not removed", why->code, why->message);
-}
-
-/* Was the failure that the writer returned last that of a prune? */
-static bool is_of_prune(const run_saver *v)
+static void save_failure_tell(run_saver *v, int code, const char *why)
 {
     ckpt_writer_stats stats;
 
     ckpt_writer_stats_get(&stats, v->writer);
-    return stats.failed == v->failed_before;
-}
-
-/* Tells of a failure in the background, of a cause once until a save succeeds. */
-static void failure_tell(run_saver *v, const ckpt_error *why)
-{
-    static const char EARLIER[] = "an earlier save failed: "; /* that it is an earlier one makes no difference here */
-    const size_t skip = strncmp(why->message, EARLIER, sizeof EARLIER - 1) == 0 ? sizeof EARLIER - 1 : 0;
-    ckpt_writer_stats stats;
-
-    if (is_of_prune(v)) {
-        prune_failure_tell(v, why);
-        return;
-    }
-    ckpt_writer_stats_get(&stats, v->writer);
-    v->failed_before = stats.failed;
     v->committed_then = stats.committed;
-    cause_tell(v, &v->save_cause, "checkpoint not saved", why->code, why->message + skip);
+    cause_tell(v, &v->save_cause, "checkpoint not saved", code, why);
+}
+
+static void prune_failure_tell(run_saver *v, int code, const char *why)
+{
+    cause_tell(v, &v->prune_cause, "old checkpoints not removed", code, why);
+}
+
+/* What is left of a text behind its beginning, or NULL when it does not begin so. */
+static const char *behind(const char *text, const char *beginning)
+{
+    const size_t size = strlen(beginning);
+
+    return strncmp(text, beginning, size) == 0 ? text + size : NULL;
+}
+
+/* Tells what a submit failed with: in words of <ckpt/store.h> an earlier save or prune, or else this save. */
+static void submit_failure_tell(run_saver *v, const ckpt_error *why)
+{
+    const char *const of_prune = behind(why->message, "an earlier prune failed: ");
+    const char *const of_save = behind(why->message, "an earlier save failed: ");
+
+    if (of_prune)
+        prune_failure_tell(v, why->code, of_prune);
+    else
+        save_failure_tell(v, why->code, of_save ? of_save : why->message);
+}
+
+/* Waits until the writer has nothing to do. What failed is told, and returned when it may have been a save. */
+static int settle(run_saver *v, ckpt_error *why)
+{
+    int rc = ckpt_writer_wait(v->writer, why);
+
+    if (rc && v->save_pending)
+        save_failure_tell(v, rc, why->message);
+    else if (rc)
+        prune_failure_tell(v, rc, why->message);
+    rc = v->save_pending ? rc : 0;
+    v->save_pending = false;
+    return rc;
 }
 
 static void success_tell(run_saver *v)
@@ -289,7 +307,7 @@ static bool prune(run_saver *v)
 
     v->unpruned = 0;
     if (recipe->prune && ckpt_writer_prune(v->writer, recipe->keep[0] ? recipe->keep : NULL, &why))
-        prune_failure_tell(v, &why);
+        prune_failure_tell(v, why.code, why.message);
     return recipe->prune > 0;
 }
 
@@ -299,8 +317,9 @@ static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
 {
     ckpt_error why;
 
+    v->save_pending = true;
     if (submit(v, reason, m, &why)) {
-        failure_tell(v, &why);
+        submit_failure_tell(v, &why);
         if (why.code == CKPT_ENOSPC)
             (void)prune(v); /* old checkpoints make room for the next */
     } else {
@@ -308,31 +327,34 @@ static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
     }
 }
 
+static int save_once(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(submit(v, reason, m, err));
+    TRY(ckpt_writer_wait(v->writer, err));
+out:
+    return rc;
+}
+
 static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
 {
     ckpt_error why = {0};
-    ckpt_writer_stats stats;
+    int rc = 0;
 
-    if (ckpt_writer_wait(v->writer, &why)) /* so that an error from here on is that of this save */
-        failure_tell(v, &why);
-    for (int attempt = 0;; attempt++) {
-        int rc = submit(v, reason, m, &why);
-        if (rc == 0)
-            rc = ckpt_writer_wait(v->writer, &why);
-        if (rc == CKPT_ENOSPC && attempt == 0 && prune(v)) {
-            (void)ckpt_writer_wait(v->writer, NULL); /* the second attempt shows what came of it */
-            continue;
-        }
-        ckpt_writer_stats_get(&stats, v->writer);
-        v->failed_before = stats.failed; /* told here */
-        if (rc && err)
-            *err = why;
-        if (rc)
-            error_prefix(err, "checkpoint of step %" PRIu64, v->state->step);
-        else
-            success_tell(v);
-        return rc;
+    (void)settle(v, &why); /* so that an error from here on is that of this save */
+    rc = save_once(v, reason, m, &why);
+    if (rc == CKPT_ENOSPC && prune(v)) {
+        (void)ckpt_writer_wait(v->writer, NULL); /* the second attempt shows what came of it */
+        rc = save_once(v, reason, m, &why);
     }
+    if (rc && err)
+        *err = why;
+    if (rc)
+        error_prefix(err, "checkpoint of step %" PRIu64, v->state->step);
+    else
+        success_tell(v);
+    return rc;
 }
 
 int run_saver_save(run_saver *v, save_reason reason, double val_accuracy, double test_accuracy, ckpt_error *err)
@@ -372,15 +394,9 @@ int run_saver_close(run_saver *v, ckpt_error *err)
 {
     if (!v)
         return 0;
-    int rc = 0;
     ckpt_error why = {0};
+    const int rc = v->writer ? settle(v, &why) : 0;
 
-    if (v->writer)
-        rc = ckpt_writer_wait(v->writer, &why);
-    if (rc && is_of_prune(v)) { /* which takes nothing from what was saved */
-        prune_failure_tell(v, &why);
-        rc = 0;
-    }
     if (rc && err)
         *err = why;
     (void)ckpt_writer_close(v->writer, NULL); /* has nothing left to say */

@@ -77,7 +77,7 @@ typedef enum save_reason {
  * and return its error. */
 int run_saver_save(run_saver *v, save_reason reason, double val_accuracy, double test_accuracy, ckpt_error *err);
 void run_saver_result(ckpt_training_result *out, run_saver *v);
-/* Waits; the error of a save that nobody was told of yet. NULL is fine. */
+/* Waits, and tells what failed meanwhile; returns the error of a save that nobody has waited for. NULL is fine. */
 int run_saver_close(run_saver *v, ckpt_error *err);
 
 /* ---- run_finder.c ---- */

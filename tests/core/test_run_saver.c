@@ -1,7 +1,23 @@
 /* Checkpoints of a run: what stands in them, and what happens when they cannot be made. */
 #include "run_sample.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* So many of the next writes find the disk full; the store's writes come through here. */
+static atomic_uint writes_refused;
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *data, size_t size)
+{
+    if (atomic_load(&writes_refused) > 0) {
+        atomic_fetch_sub(&writes_refused, 1);
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, size);
+}
 
 static ckpt_list *list_open(run_sample *r)
 {
@@ -416,6 +432,53 @@ static void another_cause_is_told_too(void **test)
     assert_non_null(strstr(r->warning, "checkpoint not saved: the store is gone: "));
 }
 
+/* With a rhythm of pruning that is never reached. */
+static void save_four(run_sample *r, uint64_t prune)
+{
+    r->s->state.recipe.prune = prune;
+    snprintf(r->s->state.recipe.keep, sizeof r->s->state.recipe.keep, "last 1");
+    run_open(r, NULL);
+    for (int i = 0; i < 4; i++) {
+        run_save(r, SAVE_STOPPED);
+        run_advance(r);
+    }
+}
+
+static void on_a_full_disk_old_checkpoints_make_room(void **test)
+{
+    run_sample *const r = *test;
+    uint64_t count = 4;
+    save_four(r, 100);
+    atomic_store(&writes_refused, 1);
+    save_in_rhythm(r, &count, 1); /* fails */
+    assert_int_equal(checkpoint_count(r), 4);
+    save_in_rhythm(r, &count, 1); /* tells, and has the others removed when it is done */
+    run_close(r);
+    assert_int_equal(r->warnings, 1);
+    assert_non_null(strstr(r->warning, "checkpoint not saved: the disk is full: "));
+    assert_int_equal(checkpoint_count(r), 1);
+}
+
+static void the_last_save_has_room_made_and_tries_again(void **test)
+{
+    run_sample *const r = *test;
+    save_four(r, 100);
+    atomic_store(&writes_refused, 1);
+    run_save(r, SAVE_FINAL);
+    assert_int_equal(checkpoint_count(r), 1 + 1);
+}
+
+static void the_last_save_fails_where_nothing_may_be_removed(void **test)
+{
+    run_sample *const r = *test;
+    ckpt_error err = {0};
+    save_four(r, 0);
+    atomic_store(&writes_refused, 1);
+    assert_int_equal(run_saver_save(r->saver, SAVE_FINAL, 0, 0, &err), CKPT_ENOSPC);
+    assert_int_equal(atomic_load(&writes_refused), 0);
+    assert_int_equal(checkpoint_count(r), 4);
+}
+
 static void a_store_that_may_only_be_read_is_told(void **test)
 {
     run_sample *const r = *test;
@@ -468,6 +531,9 @@ int main(void)
         CASE(the_last_save_does_not_return_the_error_of_another),
         CASE(it_is_told_when_saves_succeed_again_and_then_when_they_fail_again),
         CASE(another_cause_is_told_too),
+        CASE(on_a_full_disk_old_checkpoints_make_room),
+        CASE(the_last_save_has_room_made_and_tries_again),
+        CASE(the_last_save_fails_where_nothing_may_be_removed),
         CASE(a_store_that_may_only_be_read_is_told),
         CASE(without_a_store_it_does_not_open),
     };
