@@ -1,4 +1,10 @@
-/* Convolutions by oneDNN. */
+/* Convolutions by oneDNN.
+ *
+ * Each of the three passes (forward, gradient of the input, gradient of the parameters) is one primitive. Values are
+ * described to it as they come, and it takes those orders unless it has only plain loops for them; weights are left to
+ * it. What it wants in another order than we have it in is reordered on the way in or out, in scratch memory:
+ *
+ *     scratch := reordered{} scratchpad            the scratchpad serves one primitive after the other */
 #include "onednn_api.h"
 
 #include "team.h"
@@ -8,19 +14,37 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static void conv_desc_clear(conv_desc *d)
+/* What a pass calls its roles; 0: it has nothing to do with it. */
+typedef struct pass_words {
+    int argument[CONV_ROLES];
+    bool written[CONV_ROLES];
+} pass_words;
+
+static const pass_words WORDS_FORWARD = {{[CONV_IN] = DNNL_ARG_SRC,
+                                          [CONV_WEIGHT] = DNNL_ARG_WEIGHTS,
+                                          [CONV_BIAS] = DNNL_ARG_BIAS,
+                                          [CONV_OUT] = DNNL_ARG_DST},
+                                         {[CONV_OUT] = true}};
+static const pass_words WORDS_IN_GRAD = {
+    {[CONV_IN] = DNNL_ARG_DIFF_SRC, [CONV_WEIGHT] = DNNL_ARG_WEIGHTS, [CONV_OUT] = DNNL_ARG_DIFF_DST},
+    {[CONV_IN] = true}};
+static const pass_words WORDS_PARAM_GRAD = {{[CONV_IN] = DNNL_ARG_SRC,
+                                             [CONV_WEIGHT] = DNNL_ARG_DIFF_WEIGHTS,
+                                             [CONV_BIAS] = DNNL_ARG_DIFF_BIAS,
+                                             [CONV_OUT] = DNNL_ARG_DIFF_DST},
+                                            {[CONV_WEIGHT] = true, [CONV_BIAS] = true}};
+
+static const pass_words *words_of(conv_pass pass)
 {
-    desc_clear(&d->in);
-    desc_clear(&d->weight);
-    desc_clear(&d->bias);
-    desc_clear(&d->out);
+    return pass == CONV_IN_GRAD ? &WORDS_IN_GRAD : pass == CONV_PARAM_GRAD ? &WORDS_PARAM_GRAD : &WORDS_FORWARD;
 }
 
-/* One of forward, gradient of the input, gradient of the parameters. */
 typedef struct conv_step {
+    const pass_words *words;
     primitive compute;
-    primitive reorder;   /* of the weights before, or of their gradient after; nothing where the orders agree */
-    size_t weight_bytes; /* room for them in oneDNN's order; 0 where the orders agree */
+    primitive reorders[CONV_ROLES]; /* none where the orders agree */
+    size_t offsets[CONV_ROLES];     /* into scratch, of what is reordered */
+    size_t scratchpad_offset, scratch_bytes;
 } conv_step;
 
 struct convolution {
@@ -29,29 +53,20 @@ struct convolution {
     size_t out_block;
 };
 
-static size_t round_up(size_t bytes)
+static void conv_desc_clear(conv_desc *d)
 {
-    return (bytes + BACKEND_ALIGNMENT - 1) / BACKEND_ALIGNMENT * BACKEND_ALIGNMENT;
-}
-
-/* weights, then the scratchpad that the primitives of a step take one after the other */
-static size_t conv_step_scratch_bytes(const conv_step *s)
-{
-    const size_t a = s->compute.scratch_bytes, b = s->reorder.scratch_bytes;
-    return s->weight_bytes + round_up(a > b ? a : b);
-}
-
-/* What of the scratch memory is for the primitives. */
-static void *conv_step_scratchpad(const conv_step *s, void *scratch)
-{
-    return s->weight_bytes ? (char *)scratch + s->weight_bytes : scratch;
+    for (int role = 0; role < CONV_ROLES; role++)
+        desc_clear(&d->of[role]);
 }
 
 static void conv_step_clear(conv_step *s)
 {
     primitive_clear(&s->compute);
-    primitive_clear(&s->reorder);
+    for (int role = 0; role < CONV_ROLES; role++)
+        primitive_clear(&s->reorders[role]);
 }
+
+/* ---- Orders of values -------------------------------------------------------------------------------------------- */
 
 /* Tags of the blocks in which values may lie, best first; the last is block = channels. */
 static const struct block_tag {
@@ -90,130 +105,197 @@ static size_t desc_block(desc_ref desc, const dnnl_dims_t sizes)
     return block;
 }
 
-typedef struct conv_dims {
-    dnnl_dims_t in, weight, bias, out;
-} conv_dims;
+/* ---- Choosing ---------------------------------------------------------------------------------------------------- */
 
-static void conv_dims_set(conv_dims *d, const layer *l, size_t batch)
+/* A convolution with its values in these blocks; 0: oneDNN may choose, as it does with the weights unless they are to
+ * be `plain`. */
+typedef struct conv_plan {
+    const layer *layer;
+    size_t batch, in_block, out_block;
+    bool plain;
+} conv_plan;
+
+static dnnl_status_t value_desc_or_any(dnnl_memory_desc_t *desc, const dnnl_dims_t sizes, size_t block)
 {
-    const dnnl_dim_t n = (dnnl_dim_t)batch, ic = (dnnl_dim_t)l->in.channels, oc = (dnnl_dim_t)l->out.channels;
-
-    *d = (conv_dims){{n, ic, (dnnl_dim_t)l->in.height, (dnnl_dim_t)l->in.width},
-                     {oc, ic, (dnnl_dim_t)l->kernel_height, (dnnl_dim_t)l->kernel_width},
-                     {oc},
-                     {n, oc, (dnnl_dim_t)l->out.height, (dnnl_dim_t)l->out.width}};
+    return block ? value_desc(desc, sizes, block) : desc_new(desc, 4, sizes, dnnl_format_tag_any);
 }
 
-/* out_block 0: oneDNN may choose. */
-static int conv_desc_new(conv_desc *out, const conv_dims *d, const layer *l, size_t in_block, size_t out_block,
-                         ckpt_error *err)
+/* Also when it fails `out` is to be cleared. */
+static int conv_desc_new(conv_desc *out, const conv_plan *p, ckpt_error *err)
 {
     int rc = 0;
+    const layer *const l = p->layer;
+    const dnnl_dim_t n = (dnnl_dim_t)p->batch, ic = (dnnl_dim_t)l->in.channels, oc = (dnnl_dim_t)l->out.channels;
+    const dnnl_dims_t in = {n, ic, (dnnl_dim_t)l->in.height, (dnnl_dim_t)l->in.width};
+    const dnnl_dims_t weight = {oc, ic, (dnnl_dim_t)l->kernel_height, (dnnl_dim_t)l->kernel_width};
+    const dnnl_dims_t bias = {oc}, to = {n, oc, (dnnl_dim_t)l->out.height, (dnnl_dim_t)l->out.width};
 
     *out = (conv_desc){.strides = {(dnnl_dim_t)l->stride, (dnnl_dim_t)l->stride},
                        .padding = {(dnnl_dim_t)l->padding, (dnnl_dim_t)l->padding}};
-    TRY(onednn_check(value_desc(&out->in, d->in, in_block), "input", err));
-    TRY(onednn_check(desc_new(&out->weight, 4, d->weight, dnnl_format_tag_any), "weight", err));
-    TRY(onednn_check(desc_new(&out->bias, 1, d->bias, dnnl_x), "bias", err));
-    TRY(onednn_check(out_block ? value_desc(&out->out, d->out, out_block)
-                               : desc_new(&out->out, 4, d->out, dnnl_format_tag_any),
-                     "output", err));
+    TRY(onednn_check(value_desc_or_any(&out->of[CONV_IN], in, p->in_block), "input", err));
+    TRY(onednn_check(desc_new(&out->of[CONV_WEIGHT], 4, weight, p->plain ? dnnl_oihw : dnnl_format_tag_any), "weight",
+                     err));
+    TRY(onednn_check(desc_new(&out->of[CONV_BIAS], 1, bias, dnnl_x), "bias", err));
+    TRY(onednn_check(value_desc_or_any(&out->of[CONV_OUT], to, p->out_block), "output", err));
 out:
-    return rc; /* the caller clears */
+    return rc;
 }
 
-/* The description of the forward pass, with the block of its output. */
-static int forward_choose(dnnl_primitive_desc_t *pd, size_t *out_block, const onednn *o, conv_pass pass,
-                          const conv_dims *d, const convolution_request *r, ckpt_error *err)
+static void pd_clear(dnnl_primitive_desc_t *pd)
 {
-    int rc = 0;
-    conv_desc desc = {0};
-
-    TRY(conv_desc_new(&desc, d, r->layer, r->in_block, 0, err));
-    TRY(onednn_check(conv_primitive_desc(pd, o, pass, &desc, NULL), "convolution", err));
-    *out_block = desc_block(argument_desc(*pd, DNNL_ARG_DST), d->out);
-    if (*out_block)
-        goto out;
-
-    /* It likes an order that values cannot have. */
-    dnnl_primitive_desc_destroy(*pd);
+    if (*pd)
+        dnnl_primitive_desc_destroy(*pd);
     *pd = NULL;
-    conv_desc_clear(&desc);
-    TRY(conv_desc_new(&desc, d, r->layer, r->in_block, 1, err));
-    TRY(onednn_check(conv_primitive_desc(pd, o, pass, &desc, NULL), "convolution", err));
-    *out_block = 1;
-out:
-    conv_desc_clear(&desc);
-    return rc;
 }
 
-/* The primitive of `pd` and the reorder between PyTorch's weights and its own. */
-static int conv_step_new(conv_step *s, const onednn *o, conv_pass pass, const_dnnl_primitive_desc_t pd,
-                         const conv_dims *d, ckpt_error *err)
-{
-    static const int FORWARD[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST};
-    static const int IN_GRAD[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
-    static const int PARAM_GRAD[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
-    int rc = 0;
-    dnnl_memory_desc_t plain = {0};
-    const bool gradient = pass == CONV_PARAM_GRAD;
-    const desc_ref inner = argument_desc(pd, gradient ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
-
-    TRY(onednn_check(desc_new(&plain, 4, d->weight, dnnl_oihw), "weight", err));
-    if (gradient)
-        TRY(primitive_new(&s->compute, o, pd, PARAM_GRAD, 4, err));
-    else if (pass == CONV_IN_GRAD)
-        TRY(primitive_new(&s->compute, o, pd, IN_GRAD, 3, err));
-    else
-        TRY(primitive_new(&s->compute, o, pd, FORWARD, 4, err));
-    TRY(primitive_new_reorder(&s->reorder, o, gradient ? REF(plain) : inner, gradient ? inner : REF(plain), err));
-    s->weight_bytes = s->reorder.handle ? round_up(dnnl_memory_desc_get_size(inner)) : 0;
-out:
-    desc_clear(&plain);
-    return rc;
-}
-
-/* A gradient, with the values in the order of the forward pass and the weights as oneDNN likes them here. */
-static int gradient_new(conv_step *s, const convolution *c, conv_pass pass, const conv_dims *d,
-                        const convolution_request *r, const_dnnl_primitive_desc_t forward, ckpt_error *err)
+static int pd_new(dnnl_primitive_desc_t *pd, const onednn *o, conv_pass pass, const conv_plan *p,
+                  const_dnnl_primitive_desc_t forward, ckpt_error *err)
 {
     int rc = 0;
     conv_desc desc = {0};
+
+    TRY(conv_desc_new(&desc, p, err));
+    TRY(onednn_check(conv_primitive_desc(pd, o, pass, &desc, forward), "convolution", err));
+out:
+    conv_desc_clear(&desc);
+    return rc;
+}
+
+/* Plain loops serve every order, a hundred times slower. */
+static bool pd_is_slow(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           strncmp(name, "ref", strlen("ref")) == 0;
+}
+
+/* With the values as they are, or where that is slow in whatever order is not. */
+static int pd_choose(dnnl_primitive_desc_t *pd, const onednn *o, conv_pass pass, const conv_plan *p,
+                     const_dnnl_primitive_desc_t forward, ckpt_error *err)
+{
+    int rc = 0;
+    conv_plan any = *p;
+    dnnl_primitive_desc_t other = NULL;
+
+    TRY(pd_new(pd, o, pass, p, forward, err));
+    if (!pd_is_slow(*pd))
+        goto out;
+    any.in_block = any.out_block = 0;
+    TRY(pd_new(&other, o, pass, &any, forward, err));
+    if (!pd_is_slow(other)) {
+        pd_clear(pd);
+        *pd = other;
+        other = NULL;
+    }
+out:
+    pd_clear(&other);
+    return rc;
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + BACKEND_ALIGNMENT - 1) / BACKEND_ALIGNMENT * BACKEND_ALIGNMENT;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The reorder of one role between `outer`, as we have it, and what `pd` wants. */
+static int conv_step_reorder(conv_step *s, const onednn *o, const_dnnl_primitive_desc_t pd, int role, desc_ref outer,
+                             ckpt_error *err)
+{
+    int rc = 0;
+    const desc_ref inner = argument_desc(pd, s->words->argument[role]);
+    const bool written = s->words->written[role];
+
+    TRY(primitive_new_reorder(&s->reorders[role], o, written ? outer : inner, written ? inner : outer, err));
+    if (s->reorders[role].handle) {
+        s->offsets[role] = s->scratchpad_offset;
+        s->scratchpad_offset += round_up(dnnl_memory_desc_get_size(inner));
+    }
+out:
+    return rc;
+}
+
+static int conv_step_new(conv_step *s, const onednn *o, conv_pass pass, const_dnnl_primitive_desc_t pd,
+                         const conv_plan *p, ckpt_error *err)
+{
+    int rc = 0, arguments[CONV_ROLES], count = 0;
+    size_t scratchpad_bytes;
+    conv_desc outer = {0};
+    conv_plan plain = *p;
+
+    s->words = words_of(pass);
+    plain.plain = true;
+    TRY(conv_desc_new(&outer, &plain, err));
+    for (int role = 0; role < CONV_ROLES; role++)
+        if (s->words->argument[role]) {
+            arguments[count++] = s->words->argument[role];
+            TRY(conv_step_reorder(s, o, pd, role, REF(outer.of[role]), err));
+        }
+    TRY(primitive_new(&s->compute, o, pd, arguments, count, err));
+    scratchpad_bytes = s->compute.scratch_bytes;
+    for (int role = 0; role < CONV_ROLES; role++)
+        scratchpad_bytes = larger(scratchpad_bytes, s->reorders[role].scratch_bytes);
+    s->scratch_bytes = s->scratchpad_offset + round_up(scratchpad_bytes);
+out:
+    conv_desc_clear(&outer);
+    return rc;
+}
+
+static int gradient_new(conv_step *s, const onednn *o, conv_pass pass, const conv_plan *p,
+                        const_dnnl_primitive_desc_t forward, ckpt_error *err)
+{
+    int rc = 0;
     dnnl_primitive_desc_t pd = NULL;
 
-    TRY(conv_desc_new(&desc, d, r->layer, r->in_block, c->out_block, err));
-    TRY(onednn_check(conv_primitive_desc(&pd, c->o, pass, &desc, forward), "gradient of a convolution", err));
-    TRY(conv_step_new(s, c->o, pass, pd, d, err));
+    TRY(pd_choose(&pd, o, pass, p, forward, err));
+    TRY(conv_step_new(s, o, pass, pd, p, err));
 out:
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    conv_desc_clear(&desc);
+    pd_clear(&pd);
+    return rc;
+}
+
+/* The block of the output is what forward likes best, of those that values may have. */
+static int forward_new(convolution *c, dnnl_primitive_desc_t *pd, conv_pass pass, conv_plan *p, ckpt_error *err)
+{
+    int rc = 0;
+    const dims *const out = &p->layer->out;
+    const dnnl_dims_t sizes = {(dnnl_dim_t)p->batch, (dnnl_dim_t)out->channels, (dnnl_dim_t)out->height,
+                               (dnnl_dim_t)out->width};
+
+    TRY(pd_choose(pd, c->o, pass, p, NULL, err));
+    c->out_block = desc_block(argument_desc(*pd, DNNL_ARG_DST), sizes);
+    if (!c->out_block)
+        c->out_block = 1;
+    p->out_block = c->out_block;
+    TRY(conv_step_new(&c->forward, c->o, pass, *pd, p, err));
+out:
     return rc;
 }
 
 int convolution_new(convolution **out, onednn *o, const convolution_request *request, ckpt_error *err)
 {
     int rc = 0;
-    dnnl_primitive_desc_t pd = NULL;
-    conv_dims d;
-    const conv_pass pass = request->training ? CONV_FORWARD : CONV_INFERENCE;
+    dnnl_primitive_desc_t forward = NULL;
+    conv_plan plan = {request->layer, request->batch, request->in_block, 0, false};
     const team_settings before = team_enter(o->threads);
     convolution *const c = calloc(1, sizeof *c);
 
     FAIL_IF_NULL(c, err);
     c->o = o;
-    conv_dims_set(&d, request->layer, request->batch);
-    TRY(forward_choose(&pd, &c->out_block, o, pass, &d, request, err));
-    TRY(conv_step_new(&c->forward, o, pass, pd, &d, err));
-    if (request->training) {
-        TRY(gradient_new(&c->param_grad, c, CONV_PARAM_GRAD, &d, request, pd, err));
-        if (request->wants_in_grad)
-            TRY(gradient_new(&c->in_grad, c, CONV_IN_GRAD, &d, request, pd, err));
-    }
+    TRY(forward_new(c, &forward, request->training ? CONV_FORWARD : CONV_INFERENCE, &plan, err));
+    if (request->training)
+        TRY(gradient_new(&c->param_grad, o, CONV_PARAM_GRAD, &plan, forward, err));
+    if (request->training && request->wants_in_grad)
+        TRY(gradient_new(&c->in_grad, o, CONV_IN_GRAD, &plan, forward, err));
     *out = c;
 out:
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
+    pd_clear(&forward);
     if (rc)
         convolution_free(c);
     team_leave(before);
@@ -237,69 +319,63 @@ size_t convolution_out_block(const convolution *c)
 
 size_t convolution_forward_scratch_bytes(const convolution *c)
 {
-    return conv_step_scratch_bytes(&c->forward);
+    return c->forward.scratch_bytes;
 }
 
 size_t convolution_backward_scratch_bytes(const convolution *c)
 {
-    const size_t a = conv_step_scratch_bytes(&c->param_grad), b = conv_step_scratch_bytes(&c->in_grad);
-    return a > b ? a : b;
+    return larger(c->param_grad.scratch_bytes, c->in_grad.scratch_bytes);
 }
 
-/* Runs the reorder of a step, where it has one. */
-static int weights_reorder(conv_step *s, const onednn *o, const void *from, void *to, void *scratch, ckpt_error *err)
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
+
+/* There may be no scratch memory at all, to which nothing is added. */
+static void *scratch_at(void *scratch, size_t offset)
 {
-    const void *const addresses[] = {from, to};
-    return s->weight_bytes ? primitive_run(&s->reorder, o, addresses, conv_step_scratchpad(s, scratch), err) : 0;
+    return offset ? (char *)scratch + offset : scratch;
 }
 
-static int params_grad_run(convolution *c, const op_memory *m, ckpt_error *err)
+/* outer: of the roles, as we have them. */
+static int conv_step_run(conv_step *s, const onednn *o, const void *const outer[CONV_ROLES], void *scratch,
+                         ckpt_error *err)
 {
-    int rc = 0;
-    conv_step *const s = &c->param_grad;
-    void *const inner = s->weight_bytes ? m->scratch : m->param_grads[0];
-    const void *const addresses[] = {m->in[0], m->out_grad, inner, m->param_grads[1]};
+    int rc = 0, count = 0;
+    const void *inner[CONV_ROLES], *arguments[CONV_ROLES];
+    void *const scratchpad = scratch_at(scratch, s->scratchpad_offset);
 
-    TRY(primitive_run(&s->compute, c->o, addresses, conv_step_scratchpad(s, m->scratch), err));
-    TRY(weights_reorder(s, c->o, inner, m->param_grads[0], m->scratch, err));
-out:
-    return rc;
-}
-
-static int in_grad_run(convolution *c, const op_memory *m, ckpt_error *err)
-{
-    int rc = 0;
-    conv_step *const s = &c->in_grad;
-    const void *const weight = s->weight_bytes ? m->scratch : (const void *)m->params[0];
-    const void *const addresses[] = {m->out_grad, weight, m->in_grad[0]};
-
-    TRY(weights_reorder(s, c->o, m->params[0], m->scratch, m->scratch, err));
-    TRY(primitive_run(&s->compute, c->o, addresses, conv_step_scratchpad(s, m->scratch), err));
+    for (int role = 0; role < CONV_ROLES; role++) {
+        primitive *const reorder = &s->reorders[role];
+        inner[role] = reorder->handle ? scratch_at(scratch, s->offsets[role]) : outer[role];
+        if (s->words->argument[role])
+            arguments[count++] = inner[role];
+        if (reorder->handle && !s->words->written[role])
+            TRY(primitive_run(reorder, o, (const void *[]){outer[role], inner[role]}, scratchpad, err));
+    }
+    TRY(primitive_run(&s->compute, o, arguments, scratchpad, err));
+    for (int role = 0; role < CONV_ROLES; role++)
+        if (s->reorders[role].handle && s->words->written[role])
+            TRY(primitive_run(&s->reorders[role], o, (const void *[]){inner[role], outer[role]}, scratchpad, err));
 out:
     return rc;
 }
 
 int convolution_forward(convolution *c, const op_memory *m, ckpt_error *err)
 {
-    int rc = 0;
-    conv_step *const s = &c->forward;
-    const void *const weight = s->weight_bytes ? m->scratch : (const void *)m->params[0];
-    const void *const addresses[] = {m->in[0], weight, m->params[1], m->out};
-
-    TRY(weights_reorder(s, c->o, m->params[0], m->scratch, m->scratch, err));
-    TRY(primitive_run(&s->compute, c->o, addresses, conv_step_scratchpad(s, m->scratch), err));
-out:
-    return rc;
+    const void *const outer[CONV_ROLES] = {m->in[0], m->params[0], m->params[1], m->out};
+    return conv_step_run(&c->forward, c->o, outer, m->scratch, err);
 }
 
 int convolution_backward(convolution *c, const op_memory *m, ckpt_error *err)
 {
     int rc = 0;
+    const void *const param_grads[CONV_ROLES] = {m->in[0], m->param_grads[0], m->param_grads[1], m->out_grad};
+    const void *const in_grad[CONV_ROLES] = {m->in_grad[0], m->params[0], NULL, m->out_grad};
 
-    assert(!m->in_grad[0] || c->in_grad.compute.handle);
-    TRY(params_grad_run(c, m, err));
-    if (m->in_grad[0])
-        TRY(in_grad_run(c, m, err));
+    TRY(conv_step_run(&c->param_grad, c->o, param_grads, m->scratch, err));
+    if (!m->in_grad[0])
+        goto out;
+    assert(c->in_grad.compute.handle);
+    TRY(conv_step_run(&c->in_grad, c->o, in_grad, m->scratch, err));
 out:
     return rc;
 }

@@ -21,9 +21,11 @@ int onednn_check(dnnl_status_t status, const char *what, ckpt_error *err);
 
 /* ---- What differs between the versions --------------------------------------------------------------------------- */
 
-/* What a convolution is described by. */
+/* What a convolution has to do with. Each pass reads some and writes the others, or their gradients. */
+typedef enum conv_role { CONV_IN, CONV_WEIGHT, CONV_BIAS, CONV_OUT, CONV_ROLES } conv_role;
+
 typedef struct conv_desc {
-    dnnl_memory_desc_t in, weight, bias, out;
+    dnnl_memory_desc_t of[CONV_ROLES];
     dnnl_dims_t strides, padding;
 } conv_desc;
 
@@ -53,16 +55,17 @@ static inline dnnl_status_t conv_primitive_desc(dnnl_primitive_desc_t *pd, const
     const dnnl_dims_t no_dilation = {0};
 
     if (pass == CONV_IN_GRAD)
-        return dnnl_convolution_backward_data_primitive_desc_create(pd, o->engine, direct, d->in, d->weight, d->out,
-                                                                    d->strides, no_dilation, d->padding, d->padding,
-                                                                    forward, o->attributes);
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            pd, o->engine, direct, d->of[CONV_IN], d->of[CONV_WEIGHT], d->of[CONV_OUT], d->strides, no_dilation,
+            d->padding, d->padding, forward, o->attributes);
     if (pass == CONV_PARAM_GRAD)
-        return dnnl_convolution_backward_weights_primitive_desc_create(pd, o->engine, direct, d->in, d->weight, d->bias,
-                                                                       d->out, d->strides, no_dilation, d->padding,
-                                                                       d->padding, forward, o->attributes);
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            pd, o->engine, direct, d->of[CONV_IN], d->of[CONV_WEIGHT], d->of[CONV_BIAS], d->of[CONV_OUT], d->strides,
+            no_dilation, d->padding, d->padding, forward, o->attributes);
     return dnnl_convolution_forward_primitive_desc_create(
-        pd, o->engine, pass == CONV_FORWARD ? dnnl_forward_training : dnnl_forward_inference, direct, d->in, d->weight,
-        d->bias, d->out, d->strides, no_dilation, d->padding, d->padding, o->attributes);
+        pd, o->engine, pass == CONV_FORWARD ? dnnl_forward_training : dnnl_forward_inference, direct, d->of[CONV_IN],
+        d->of[CONV_WEIGHT], d->of[CONV_BIAS], d->of[CONV_OUT], d->strides, no_dilation, d->padding, d->padding,
+        o->attributes);
 }
 
 #else
@@ -89,15 +92,16 @@ static inline dnnl_status_t conv_primitive_desc(dnnl_primitive_desc_t *pd, const
     dnnl_status_t status;
 
     if (pass == CONV_IN_GRAD)
-        status = dnnl_convolution_backward_data_desc_init(&desc, direct, &d->in, &d->weight, &d->out, d->strides,
-                                                          d->padding, d->padding);
+        status = dnnl_convolution_backward_data_desc_init(&desc, direct, &d->of[CONV_IN], &d->of[CONV_WEIGHT],
+                                                          &d->of[CONV_OUT], d->strides, d->padding, d->padding);
     else if (pass == CONV_PARAM_GRAD)
-        status = dnnl_convolution_backward_weights_desc_init(&desc, direct, &d->in, &d->weight, &d->bias, &d->out,
-                                                             d->strides, d->padding, d->padding);
+        status = dnnl_convolution_backward_weights_desc_init(&desc, direct, &d->of[CONV_IN], &d->of[CONV_WEIGHT],
+                                                             &d->of[CONV_BIAS], &d->of[CONV_OUT], d->strides,
+                                                             d->padding, d->padding);
     else
         status = dnnl_convolution_forward_desc_init(
-            &desc, pass == CONV_FORWARD ? dnnl_forward_training : dnnl_forward_inference, direct, &d->in, &d->weight,
-            &d->bias, &d->out, d->strides, d->padding, d->padding);
+            &desc, pass == CONV_FORWARD ? dnnl_forward_training : dnnl_forward_inference, direct, &d->of[CONV_IN],
+            &d->of[CONV_WEIGHT], &d->of[CONV_BIAS], &d->of[CONV_OUT], d->strides, d->padding, d->padding);
     return status == dnnl_success ? dnnl_primitive_desc_create(pd, &desc, o->attributes, o->engine, forward) : status;
 }
 
