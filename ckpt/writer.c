@@ -291,6 +291,17 @@ static int take_failure(ckpt_writer *w, ckpt_error *err)
     return rc;
 }
 
+/* The same for who waits: of a save, that is expected, of a prune it is said. */
+static int take_late_failure(ckpt_writer *w, ckpt_error *err)
+{
+    const bool of_prune = w->rc && strcmp(w->failed, "prune") == 0;
+    const int rc = take_failure(w, err);
+
+    if (of_prune)
+        error_prefix(err, "a prune failed");
+    return rc;
+}
+
 int ckpt_writer_open(ckpt_writer **out, const char *store_path, const ckpt_open_options *options, ckpt_error *err)
 {
     int rc = 0;
@@ -449,7 +460,7 @@ int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err)
     pthread_mutex_lock(&writer->lock);
     while (!is_idle(writer))
         pthread_cond_wait(&writer->changed, &writer->lock);
-    const int rc = take_failure(writer, err);
+    const int rc = take_late_failure(writer, err);
     pthread_mutex_unlock(&writer->lock);
     return rc;
 }
@@ -472,7 +483,7 @@ int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err)
         pthread_mutex_unlock(&writer->lock);
         pthread_join(writer->thread, NULL);
     }
-    const int rc = take_failure(writer, err);
+    const int rc = take_late_failure(writer, err);
     save_carry_clear(&writer->carry);
     for (size_t i = 0; i < JOBS; i++) {
         request_clear(&writer->jobs[i].request);

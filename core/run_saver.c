@@ -246,30 +246,18 @@ static const char *behind(const char *text, const char *beginning)
     return strncmp(text, beginning, size) == 0 ? text + size : NULL;
 }
 
-/* Tells what a submit failed with: in words of <ckpt/store.h> an earlier save or prune, or else this save. */
-static void submit_failure_tell(run_saver *v, const ckpt_error *why)
+/* Tells what the writer gave back; in words of <ckpt/store.h> it says what failed. Returns whether that was a save. */
+static bool failure_tell(run_saver *v, const ckpt_error *why)
 {
-    const char *const of_prune = behind(why->message, "an earlier prune failed: ");
+    const char *of_prune = behind(why->message, "an earlier prune failed: ");
     const char *const of_save = behind(why->message, "an earlier save failed: ");
 
+    of_prune = of_prune ? of_prune : behind(why->message, "a prune failed: ");
     if (of_prune)
         prune_failure_tell(v, why->code, of_prune);
     else
         save_failure_tell(v, why->code, of_save ? of_save : why->message);
-}
-
-/* Waits until the writer has nothing to do. What failed is told, and returned when it may have been a save. */
-static int settle(run_saver *v, ckpt_error *why)
-{
-    int rc = ckpt_writer_wait(v->writer, why);
-
-    if (rc && v->save_pending)
-        save_failure_tell(v, rc, why->message);
-    else if (rc)
-        prune_failure_tell(v, rc, why->message);
-    rc = v->save_pending ? rc : 0;
-    v->save_pending = false;
-    return rc;
+    return !of_prune;
 }
 
 static void success_tell(run_saver *v)
@@ -317,9 +305,8 @@ static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
 {
     ckpt_error why;
 
-    v->save_pending = true;
     if (submit(v, reason, m, &why)) {
-        submit_failure_tell(v, &why);
+        (void)failure_tell(v, &why);
         if (why.code == CKPT_ENOSPC)
             (void)prune(v); /* old checkpoints make room for the next */
     } else {
@@ -342,7 +329,8 @@ static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_e
     ckpt_error why = {0};
     int rc = 0;
 
-    (void)settle(v, &why); /* so that an error from here on is that of this save */
+    if (ckpt_writer_wait(v->writer, &why)) /* so that an error from here on is that of this save */
+        (void)failure_tell(v, &why);
     rc = save_once(v, reason, m, &why);
     if (rc == CKPT_ENOSPC && prune(v)) {
         (void)ckpt_writer_wait(v->writer, NULL); /* the second attempt shows what came of it */
@@ -395,8 +383,10 @@ int run_saver_close(run_saver *v, ckpt_error *err)
     if (!v)
         return 0;
     ckpt_error why = {0};
-    const int rc = v->writer ? settle(v, &why) : 0;
+    int rc = v->writer ? ckpt_writer_wait(v->writer, &why) : 0;
 
+    if (rc && !failure_tell(v, &why)) /* that of a prune takes nothing from what was saved */
+        rc = 0;
     if (rc && err)
         *err = why;
     (void)ckpt_writer_close(v->writer, NULL); /* has nothing left to say */

@@ -166,6 +166,17 @@ static void a_prune_that_failed_is_told_once_and_is_no_failed_save(void **state)
     assert_int_equal(stats_of(w).committed, 3);
 }
 
+static void who_waits_is_told_that_it_was_a_prune_that_failed(void **state)
+{
+    writing *const w = *state;
+    ckpt_error err = {0};
+    add_to_config(w, "keep = nonsense");
+    gate_set(&w->gate, true, false);
+    MUST(ckpt_writer_prune(w->writer, NULL, ERR));
+    assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EUSAGE);
+    assert_int_equal(strncmp(err.message, "a prune failed: ", 16), 0);
+}
+
 static void a_prune_that_another_one_keeps_out_is_no_failure(void **state)
 {
     writing *const w = *state;
@@ -193,6 +204,7 @@ int main(void)
         CASE(close_carries_out_a_prune),
         CASE(a_bad_policy_is_refused_at_once_and_replaces_no_request),
         CASE(a_prune_that_failed_is_told_once_and_is_no_failed_save),
+        CASE(who_waits_is_told_that_it_was_a_prune_that_failed),
         CASE(a_prune_that_another_one_keeps_out_is_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

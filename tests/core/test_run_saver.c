@@ -312,19 +312,48 @@ static void a_policy_that_is_none_is_a_warning(void **test)
     assert_int_equal(checkpoint_count(r), 8);
 }
 
-static void a_prune_that_fails_is_told_once_and_not_as_a_save(void **test)
+/* Makes each prune by the store's policy fail. */
+static void policy_break(const run_sample *r)
 {
-    run_sample *const r = *test;
     char path[ROOT_PATH];
     store_path(path, r, "config.ini");
     FILE *const config = fopen(path, "a");
     assert_non_null(config);
     assert_true(fputs("[retention]\nkeep = everything\n", config) >= 0);
     assert_int_equal(fclose(config), 0);
+}
+
+static void a_prune_that_fails_is_told_once_and_not_as_a_save(void **test)
+{
+    run_sample *const r = *test;
+    policy_break(r);
     save_eight(r, 2, "");
     assert_int_equal(r->warnings, 1);
-    assert_non_null(strstr(r->warning, "old checkpoints not removed: "));
+    assert_non_null(strstr(r->warning, "old checkpoints not removed: policy"));
     assert_int_equal(r->notes, 0);
+}
+
+/* Saves in the rhythm until a prune has failed and the save after it told so. */
+static void save_until_warned(run_sample *r)
+{
+    for (uint64_t count = 1; r->warnings == 0 && count < SETTLE_MS; count++) {
+        run_save(r, SAVE_RHYTHM);
+        run_settle(r, count);
+        run_advance(r);
+    }
+}
+
+static void a_prune_that_fails_between_saves_is_not_told_as_one_of_them(void **test)
+{
+    run_sample *const r = *test;
+    policy_break(r);
+    r->s->state.recipe.prune = 1;
+    r->s->state.recipe.keep[0] = 0;
+    run_open(r, NULL);
+    save_until_warned(r);
+    assert_non_null(strstr(r->warning, "old checkpoints not removed: policy"));
+    run_close(r);
+    assert_int_equal(r->warnings, 1);
 }
 
 /* ---- When it fails ---- */
@@ -526,6 +555,7 @@ int main(void)
         CASE(a_recipe_that_prunes_never_keeps_all),
         CASE(a_policy_that_is_none_is_a_warning),
         CASE(a_prune_that_fails_is_told_once_and_not_as_a_save),
+        CASE(a_prune_that_fails_between_saves_is_not_told_as_one_of_them),
         CASE(a_store_that_is_removed_stops_nobody_and_is_told_once),
         CASE(the_last_save_returns_its_error),
         CASE(the_last_save_does_not_return_the_error_of_another),

@@ -204,8 +204,9 @@ CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, cons
                                 ckpt_importance importance, ckpt_error *err);
 /* Asks the thread to apply a retention policy, as ckpt_prune does with `keep` (NULL: that of the config), when what is
  * staged or in flight now has been written; returns at once. Of requests that wait for the same save only the newest is
- * carried out. A failure is told like that of a save, but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE:
- * `keep` is not a policy, and nothing was asked for. */
+ * carried out. A failure is told like that of a save, as "an earlier prune failed: ..." by submit and "a prune failed:
+ * ..." by wait and close; but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE: `keep` is not a policy, and
+ * nothing was asked for. */
 CKPT_API int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err);
 CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until all that was asked for is done */
 CKPT_API void ckpt_writer_stats_get(ckpt_writer_stats *out, ckpt_writer *writer);
