@@ -75,7 +75,8 @@ def environment(ckpt, scratch):
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"):
         env.setdefault(name, "")
     env.update(PATH=f"{ckpt.parent}:{env.get('PATH', '/usr/bin:/bin')}", GOLDEN=str(HERE.parent / "golden"),
-               HOME=str(scratch), LC_ALL="C.UTF-8", TZ="UTC", CKPT_THREADS="2")
+               HOME=str(scratch), LC_ALL="C.UTF-8", TZ="UTC", CKPT_THREADS="2",
+               OMP_WAIT_POLICY="passive")  # other cases run at the same time
     return env
 
 

@@ -47,7 +47,7 @@ class Program:
 
     def environment(self, extra=None):
         env = {key: value for key, value in os.environ.items() if not key.startswith("CKPT_")}
-        env.update(CKPT_THREADS="2", LC_ALL="C.UTF-8", TZ="UTC")
+        env.update(CKPT_THREADS="2", LC_ALL="C.UTF-8", TZ="UTC", OMP_WAIT_POLICY="passive")
         env.update(self.always)
         env.update(extra or {})
         return env

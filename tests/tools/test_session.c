@@ -48,10 +48,64 @@ static void a_second_signal_ends_the_program_whatever_was_noted_between(void **s
     assert_second_signal_kills(SIGTERM);
 }
 
+/* Ends with the number of the signal that the session knows of. */
+static void be_stopped_by(int number)
+{
+    session s = {0};
+
+    if (signal(number, SIG_DFL) == SIG_ERR || session_signal() != 0)
+        _exit(1);
+    session_catch_signals(&s);
+    raise(number);
+    _exit(session_signal());
+}
+
+static int known_signal(int number)
+{
+    int status = 0;
+    const pid_t pid = fork();
+    if (pid == 0)
+        be_stopped_by(number);
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void the_signal_that_stopped_the_work_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(known_signal(SIGINT), SIGINT);
+    assert_int_equal(known_signal(SIGTERM), SIGTERM);
+}
+
+static void a_note_of_the_library_is_told_once(void **state)
+{
+    session s = {0};
+    char told[256] = "";
+    int ends[2], before = dup(STDERR_FILENO);
+    (void)state;
+
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    session_library_note(&s, "one");
+    session_library_note(&s, "two");
+    session_library_note(&s, "one");
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    assert_true(read(ends[0], told, sizeof(told) - 1) > 0);
+    session_close(&s);
+    assert_string_equal(told, "note: one\nnote: two\n");
+    close(before);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_signal_ends_the_program_whatever_was_noted_between),
+        cmocka_unit_test(the_signal_that_stopped_the_work_is_known),
+        cmocka_unit_test(a_note_of_the_library_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
