@@ -117,6 +117,7 @@ int backend_cpu_new(backend **out, const backend_options *options, ckpt_error *e
     unsigned threads = options ? options->threads : 0;
     cpu_backend *const c = calloc(1, sizeof *c);
 
+    *out = NULL;
     FAIL_IF_NULL(c, err);
     if (!threads)
         TRY(pool_threads_default(&threads, err));

@@ -72,6 +72,7 @@ int cpu_op_new(op **out, backend *b, const op_request *request, ckpt_error *err)
 
     assert(request->layer < request->net->layer_count && request->layers_max >= 1);
     assert(request->in.dtype == CKPT_F32);
+    *out = NULL;
     FAIL_IF_NULL(o, err);
     o->backend = (cpu_backend *)b;
     o->in = request->in;

@@ -2,6 +2,7 @@
  * for a process; the sets that this machine lacks are named and left out. */
 #include "op_check.h"
 
+#include "cpu.h"
 #include "cpu_backend.h"
 
 static const char *const SETS[] = {"scalar", "avx2", "avx512"};
@@ -16,6 +17,14 @@ static const char *passes_name(const backend *b)
     return ((const cpu_backend *)b)->passes->name;
 }
 
+/* With CKPT_CPU set to `set`, has this machine all of it? */
+static bool machine_has(const char *set)
+{
+    if (strcmp(set, "avx512") == 0)
+        return cpu_has(CPU_AVX512);
+    return strcmp(set, "avx2") != 0 || cpu_has(CPU_AVX2);
+}
+
 static int sets_setup(void **state)
 {
     static sets s;
@@ -24,12 +33,11 @@ static int sets_setup(void **state)
     /* The widest first: oneDNN's choice may not be below that of any passes. */
     for (size_t i = SET_COUNT; i-- > 0;) {
         assert_int_equal(setenv("CKPT_CPU", SETS[i], 1), 0);
+        print_message("passes %s: %s\n", SETS[i], machine_has(SETS[i]) ? "run" : "not on this machine");
+        if (!machine_has(SETS[i]))
+            continue;
         op_assert_ok(backend_new(&s.of[i], "cpu", &(backend_options){.threads = 2}, &err), &err);
-        if (strcmp(passes_name(s.of[i]), SETS[i]) != 0) {
-            backend_free(s.of[i]);
-            s.of[i] = NULL;
-        }
-        print_message("passes %s: %s\n", SETS[i], s.of[i] ? "run" : "not on this machine");
+        assert_string_equal(passes_name(s.of[i]), SETS[i]);
     }
     *state = &s;
     return 0;
