@@ -1,6 +1,6 @@
 /* Frame coder: codes frames into a pack with all cores, in a fixed amount of memory, in order.
  *
- *   caller:  reads a chunk into a slot ──> pool: decodes its reference, codes it ──> writer thread: hashes the frame,
+ *   caller:  reads a chunk into a slot ──> pool: gets its reference, codes it ──> writer thread: hashes the frame,
  *            appends the chunk to the pack
  *
  * Slots form a ring; the caller blocks when all of them are on their way. An error of a worker or of the writer thread

@@ -1,11 +1,12 @@
 /* Saving, as its parts see it:
  *
- *   save.c        paths -> files -> pack and snapshot, committed
- *   save_tensors.c  tensors from memory, as a file that is nowhere on disk
- *   save_file.c   one file -> pieces: large ones become frames of their own as they are read
- *   save_group.c  small pieces, collected, become one frame for each class
- *   save_plan.c   which mode and which reference, by coding samples
- *   save_share.c  bytes that the store has already
+ *   save.c          paths -> files -> pack and snapshot, committed
+ *   save_tensors.c  tensors from memory, as a file that exists only as its parts
+ *   save_file.c     one file -> pieces: large ones become frames of their own as they are read
+ *   save_group.c    small pieces, collected, become one frame for each class
+ *   save_plan.c     which mode and which reference, by coding samples
+ *   save_share.c    bytes that the store has already
+ *   kept.c          references that are in memory and need no decoding
  *
  * A save writes one pack. It closes that pack and opens another (saver_roll) when later files may become deltas of
  * frames just written, or share bytes with them; the last pack holds the tables of the whole checkpoint. */

@@ -168,7 +168,7 @@ CKPT_API int ckpt_save_tensors(ckpt_save_result *result, ckpt_store *store, cons
  *              staged                        tagged and final saves are never replaced
  *
  * The state committed last stays in memory too, since the next one is coded against it: up to three copies of the state
- * are held, two where no save is slower than the rhythm they come in.
+ * are held, two where no save is slower than the rhythm they come in, and the memory that a save works with.
  *
  * An error of the background is returned once, by the next submit, wait or close; it is never swallowed. Of several
  * that nobody has asked for yet the first is kept, and all are counted. The writer opens the store a second time, so
