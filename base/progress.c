@@ -52,7 +52,7 @@ static double interval(progress_mode mode)
 
 void progress_start(progress *p, const progress_options *options)
 {
-    *p = (progress){.options = *options, .rate = -1};
+    *p = (progress){.options = *options, .mark_done = options->begun, .rate = -1};
     progress_options *o = &p->options;
     if (!o->clock)
         o->clock = clock_monotonic;

@@ -29,6 +29,7 @@ typedef struct progress_options {
     progress_mode mode;
     const char *label;              /* what is done: "save epoch_1.pt"; any bytes */
     bool counts;                    /* things, not bytes */
+    uint64_t begun;                 /* how much was done before: no part of the rate */
     size_t columns;                 /* 0: as wide as the terminal, or 80 */
     double (*clock)(void *payload); /* seconds; NULL: the monotonic clock */
     void *payload;

@@ -1,3 +1,4 @@
+#include "policy.h"
 #include "print.h"
 #include "session.h"
 
@@ -56,7 +57,7 @@ static char *message_text(const ckpt_info *info)
     return text;
 }
 
-static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, ckpt_error *err)
+static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, const char *metric, ckpt_error *err)
 {
     int rc = 0;
     char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
@@ -68,7 +69,7 @@ static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, c
     TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
     if (c.meta)
-        TRY(add_text(t, print_meta(info, brief), TABLE_PLAIN, err));
+        TRY(add_text(t, print_meta(info, brief, metric), TABLE_PLAIN, err));
     if (c.message)
         TRY(add_text(t, message_text(info), TABLE_PLAIN, err));
 out:
@@ -79,6 +80,7 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
 {
     int rc = 0;
     table *t = NULL;
+    char *metric = NULL;
     table_column columns[7];
     size_t used = 0;
     const log_columns c = columns_find(list, count);
@@ -94,11 +96,13 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
         columns[used++] = (table_column){"META", TABLE_LEFT};
     if (c.message)
         columns[used++] = (table_column){"MESSAGE", TABLE_LEFT};
+    (void)policy_metric(&metric, s->store, NULL); /* without it they stand in their own order */
     TRY(table_new(&t, columns, used, err));
     for (size_t i = 0; i < count; i++)
-        TRY(add_row(t, c, ckpt_list_get(list, i), width > 0, err));
+        TRY(add_row(t, c, ckpt_list_get(list, i), width > 0, metric, err));
     TRY(table_write(stdout, t, width, s->color, err));
 out:
+    free(metric);
     table_free(t);
     return rc;
 }
@@ -148,7 +152,8 @@ const command CMD_LOG = {
     .args = "",
     .summary = "List checkpoints, newest first",
     .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
-             "`save --meta` gave, on a terminal with 6 digits of a number. Tags stand in brackets before the message. "
+             "`save --meta` gave, on a terminal with 6 digits of a number and what `best` looks at in front. Tags "
+             "stand in brackets before the message. "
              "With --json each checkpoint is one line.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",

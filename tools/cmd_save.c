@@ -66,10 +66,8 @@ static void note_best(session *s, const meta_list *meta)
 {
     char *best = NULL;
 
-    if (policy_read(NULL, &best, s->store, NULL))
+    if (policy_metric(&best, s->store, NULL))
         return; /* it is saved; who reads the policy will complain */
-    if (best)
-        best[strcspn(best, " \t")] = 0;
     for (size_t i = 0; best && i < meta->count; i++)
         if (strcmp(meta->rows[i].key, best) == 0 && !is_number(meta->rows[i].value))
             session_note(s, "`%s=%s` is no number: `best` passes over this checkpoint", best, meta->rows[i].value);

@@ -39,7 +39,7 @@ static int print_info(const ckpt_info *info, ckpt_error *err)
 {
     int rc = 0;
     char text[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE];
-    char *tags = print_tags(info), *meta = print_meta(info, false);
+    char *tags = print_tags(info), *meta = print_meta(info, false, NULL);
 
     FAIL_IF_NULL(tags, err);
     FAIL_IF_NULL(meta, err);

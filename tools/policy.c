@@ -38,3 +38,12 @@ out:
     free(text);
     return rc;
 }
+
+int policy_metric(char **key, const ckpt_store *store, ckpt_error *err)
+{
+    const int rc = policy_read(NULL, key, store, err);
+
+    if (!rc && *key)
+        (*key)[strcspn(*key, " \t")] = 0;
+    return rc;
+}

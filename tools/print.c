@@ -95,7 +95,15 @@ static const char *number_text(char out[NUMBER_SIZE], const char *text)
     return strlen(out) < strlen(text) ? out : text;
 }
 
-char *print_meta(const ckpt_info *info, bool brief)
+/* Appends "key=value" to the text, of which *used bytes are used. */
+static void meta_append(char *text, size_t size, size_t *used, const ckpt_value *m, bool brief)
+{
+    char number[NUMBER_SIZE];
+    *used += (size_t)snprintf(text + *used, size - *used, "%s%s=%s", *used ? " " : "", m->key,
+                              brief ? number_text(number, m->value) : m->value);
+}
+
+char *print_meta(const ckpt_info *info, bool brief, const char *first)
 {
     size_t size = 1, used = 0;
     for (size_t i = 0; i < info->meta_count; i++)
@@ -104,12 +112,14 @@ char *print_meta(const ckpt_info *info, bool brief)
     if (!text)
         return NULL;
     text[0] = 0;
-    for (size_t i = 0; i < info->meta_count; i++) {
-        char number[NUMBER_SIZE];
-        const ckpt_value *const m = &info->meta[i];
-        used += (size_t)snprintf(text + used, size - used, "%s%s=%s", i ? " " : "", m->key,
-                                 brief ? number_text(number, m->value) : m->value);
-    }
+    if (!brief || !first)
+        first = "";
+    for (size_t i = 0; i < info->meta_count; i++)
+        if (strcmp(info->meta[i].key, first) == 0)
+            meta_append(text, size, &used, &info->meta[i], brief);
+    for (size_t i = 0; i < info->meta_count; i++)
+        if (strcmp(info->meta[i].key, first) != 0)
+            meta_append(text, size, &used, &info->meta[i], brief);
     return text;
 }
 

@@ -30,8 +30,9 @@ const char *print_sizes(char out[PRINT_SIZES_SIZE], uint64_t raw_bytes, uint64_t
 const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step);
 
 /* "val_acc=0.93 lr=0.1" and "first, good"; malloc'ed, NULL when memory is exhausted. With `brief`, numbers that are
- * longer have 6 significant digits. */
-char *print_meta(const ckpt_info *info, bool brief);
+ * longer have 6 significant digits, and what has the key `first` (may be NULL) comes first: it may be all that is seen.
+ */
+char *print_meta(const ckpt_info *info, bool brief, const char *first);
 char *print_tags(const ckpt_info *info);
 
 /* A string that ends in 0. */

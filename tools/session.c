@@ -57,8 +57,11 @@ int session_signal(void)
 
 static void work_show(session *s, const char *what)
 {
-    progress_options options = {
-        .out = stderr, .mode = progress_mode_of(stderr, s->quiet), .label = what, .counts = s->work_counts};
+    progress_options options = {.out = stderr,
+                                .mode = progress_mode_of(stderr, s->quiet),
+                                .label = what,
+                                .counts = s->work_counts,
+                                .begun = s->work_done};
     if (s->work_counts && options.mode == PROGRESS_LINES)
         options.mode = PROGRESS_NONE;
     s->work = what;
@@ -69,14 +72,22 @@ void session_work_begin(session *s, const char *what)
 {
     session_catch_signals(s);
     s->work_counts = false;
+    s->work_done = 0;
     work_show(s, what);
 }
 
-void session_count_begin(session *s, const char *what)
+void session_count_begin(session *s, const char *what, uint64_t done)
 {
     session_catch_signals(s);
     s->work_counts = true;
+    s->work_done = done;
     work_show(s, what);
+}
+
+void session_count(session *s, uint64_t done, uint64_t total)
+{
+    s->work_done = done;
+    progress_update(&s->progress, done, total);
 }
 
 void session_work_end(session *s)
@@ -105,7 +116,7 @@ out:
 static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
 {
     session *s = payload;
-    progress_update(&s->progress, done_bytes, total_bytes);
+    session_count(s, done_bytes, total_bytes);
     return session_stopped();
 }
 

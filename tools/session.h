@@ -25,6 +25,7 @@ typedef struct session {
     char *notes[SESSION_NOTES_MAX]; /* that the library gave so far */
     const char *work;               /* what is under way; NULL: nothing */
     bool work_counts;               /* things, not bytes */
+    uint64_t work_done;
     progress progress;
 } session;
 
@@ -39,9 +40,10 @@ void session_close(session *s);
  * CKPT_EINTERRUPTED. */
 void session_work_begin(session *s, const char *what);
 void session_work_end(session *s); /* also when nothing is under way */
-/* A bar for work that tells session.progress itself how many of its things are done. `what` must stay until
- * session_work_end. It is for terminals only: such work prints lines of its own, or is short. */
-void session_count_begin(session *s, const char *what);
+/* Work of things begins, `done` of which were done before; `what` must stay until session_work_end. The bar is for
+ * terminals only: such work prints lines of its own, or is short. */
+void session_count_begin(session *s, const char *what, uint64_t done);
+void session_count(session *s, uint64_t done, uint64_t total);
 
 /* From now on the first SIGINT or SIGTERM makes session_stopped() true; a second one has its usual effect. */
 void session_catch_signals(session *s);

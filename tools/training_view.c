@@ -27,12 +27,12 @@ static void show_progress(training_view *v, const ckpt_training_event *e)
             snprintf(v->label, sizeof v->label, "evaluate");
         else
             snprintf(v->label, sizeof v->label, "epoch %" PRIu64 "/%" PRIu64, e->epoch + 1, e->epochs);
-        session_count_begin(v->s, v->label);
+        session_count_begin(v->s, v->label, phase == PHASE_EVALUATION ? 0 : e->step);
     }
     if (phase == PHASE_EVALUATION)
-        progress_update(&v->s->progress, e->evaluated, e->evaluation);
+        session_count(v->s, e->evaluated, e->evaluation);
     else
-        progress_update(&v->s->progress, e->step, e->steps);
+        session_count(v->s, e->step, e->steps);
 }
 
 /* Makes room for a line; the next BATCH draws a new bar. */

@@ -204,9 +204,30 @@ static void the_mode_follows_stream_and_environment(void **state)
     fclose(pipe);
 }
 
+static void what_was_done_before_is_no_part_of_the_rate(void **state)
+{
+    watch w;
+    (void)state;
+
+    watch_start(&w, PROGRESS_LINES, "train", 80, true);
+    progress_finish(&w.p);
+    progress_start(&w.p, &(progress_options){.out = w.out,
+                                             .mode = PROGRESS_LINES,
+                                             .label = "train",
+                                             .counts = true,
+                                             .begun = 500,
+                                             .columns = 80,
+                                             .clock = watch_now,
+                                             .payload = &w});
+    watch_update(&w, 5, 510, 600);
+    assert_shown(&w, "train   85 %  510 of 600  2/s  45 s left\n");
+    watch_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_done_before_is_no_part_of_the_rate),
         cmocka_unit_test(work_of_less_than_a_second_shows_nothing),
         cmocka_unit_test(a_terminal_shows_a_bar_rate_and_time_left),
         cmocka_unit_test(a_terminal_is_redrawn_at_most_ten_times_a_second_and_erased),
