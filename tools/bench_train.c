@@ -58,7 +58,7 @@ static double number_of(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* Operations of the network have a backward pass or a forward one; what stands beside them has a name. */
+/* Is it of the network, and not one of what stands beside it? */
 static bool is_operation(const json_t *row)
 {
     static const char *const OTHERS[] = {"adam", "gather", "save", "validation"};
@@ -148,10 +148,10 @@ static int train_ours(told *out, bench *b, const char *const *more, ckpt_error *
         words[count++] = more[i];
     snprintf(threads, sizeof threads, "%u", b->s->threads);
     TRY(bench_store_new(&store, b, "train", err));
+    ckpt_store_close(store); /* the training has its own */
     TRY(path_join(dir, b->scratch, "train", err));
     TRY(train(out, &(bench_command){.dir = dir, .words = words}, b, line_of_ours, err));
 out:
-    ckpt_store_close(store);
     return rc;
 }
 
