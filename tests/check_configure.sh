@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_configure.sh SOURCE: configures where packages are missing. Those of the tests switch the tests off, and the
-# summary says so; one that the program needs stops with its name.
+# check_configure.sh SOURCE: configures where packages are missing. Those of the tests switch the tests off, those of
+# training the training, and the summary says so; one that the program needs stops with its name.
 set -eu
 source=$1
 tmp=$(mktemp -d)
@@ -19,6 +19,13 @@ for package_and_debian in Cmocka:libcmocka-dev Python3:python3; do
     configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
     says $package "* tests, they need $debian, which is missing; \`tools/deps.sh test\` installs it"
     echo "without $package: no tests"
+done
+
+for package_and_debian in Dnnl:libdnnl-dev ZLIB:zlib1g-dev; do
+    package=${package_and_debian%:*} debian=${package_and_debian#*:}
+    configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
+    says $package "* training, it needs $debian, which is missing; \`tools/deps.sh build\` installs it"
+    echo "without $package: no training"
 done
 
 # Where pkg-config finds nothing, all that it is asked for is named at once.
