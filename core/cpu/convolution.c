@@ -45,6 +45,7 @@ typedef struct conv_step {
     primitive reorders[CONV_ROLES]; /* none where the orders agree */
     size_t offsets[CONV_ROLES];     /* into scratch, of what is reordered */
     size_t scratchpad_offset, scratch_bytes;
+    bool slow; /* done in plain loops, or with values reordered */
 } conv_step;
 
 struct convolution {
@@ -242,6 +243,7 @@ static int conv_step_new(conv_step *s, const onednn *o, conv_pass pass, const_dn
     for (int role = 0; role < CONV_ROLES; role++)
         scratchpad_bytes = larger(scratchpad_bytes, s->reorders[role].scratch_bytes);
     s->scratch_bytes = s->scratchpad_offset + round_up(scratchpad_bytes);
+    s->slow = pd_is_slow(pd) || s->reorders[CONV_IN].handle || s->reorders[CONV_OUT].handle;
 out:
     conv_desc_clear(&outer);
     return rc;
@@ -322,9 +324,19 @@ size_t convolution_forward_scratch_bytes(const convolution *c)
     return c->forward.scratch_bytes;
 }
 
-size_t convolution_backward_scratch_bytes(const convolution *c)
+size_t convolution_in_grad_scratch_bytes(const convolution *c)
 {
-    return larger(c->param_grad.scratch_bytes, c->in_grad.scratch_bytes);
+    return c->in_grad.scratch_bytes;
+}
+
+size_t convolution_param_grad_scratch_bytes(const convolution *c)
+{
+    return c->param_grad.scratch_bytes;
+}
+
+bool convolution_param_grad_is_slow(const convolution *c)
+{
+    return c->param_grad.slow;
 }
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
@@ -365,17 +377,15 @@ int convolution_forward(convolution *c, const op_memory *m, ckpt_error *err)
     return conv_step_run(&c->forward, c->o, outer, m->scratch, err);
 }
 
-int convolution_backward(convolution *c, const op_memory *m, ckpt_error *err)
+int convolution_in_grad(convolution *c, const op_memory *m, ckpt_error *err)
 {
-    int rc = 0;
-    const void *const param_grads[CONV_ROLES] = {m->in[0], m->param_grads[0], m->param_grads[1], m->out_grad};
-    const void *const in_grad[CONV_ROLES] = {m->in_grad[0], m->params[0], NULL, m->out_grad};
-
-    TRY(conv_step_run(&c->param_grad, c->o, param_grads, m->scratch, err));
-    if (!m->in_grad[0])
-        goto out;
+    const void *const outer[CONV_ROLES] = {m->in_grad[0], m->params[0], NULL, m->out_grad};
     assert(c->in_grad.compute.handle);
-    TRY(conv_step_run(&c->in_grad, c->o, in_grad, m->scratch, err));
-out:
-    return rc;
+    return conv_step_run(&c->in_grad, c->o, outer, m->scratch, err);
+}
+
+int convolution_param_grad(convolution *c, const op_memory *m, ckpt_error *err)
+{
+    const void *const outer[CONV_ROLES] = {m->in[0], m->param_grads[0], m->param_grads[1], m->out_grad};
+    return conv_step_run(&c->param_grad, c->o, outer, m->scratch, err);
 }

@@ -1,7 +1,7 @@
 /* The backend `cpu`: oneDNN for convolutions and matrix products, our own passes for all else, both on the same threads
  * of OpenMP.
  *
- *     conv                          oneDNN
+ *     conv                          oneDNN; a pass for the gradient of small filters where oneDNN is slow at it
  *     relu, maxpool, flatten        one pass each; relu goes along with a maxpool or flatten behind it, so that a value
  *                                   is read and written once
  *     dense                         a matrix product and one pass for the bias, with which a relu behind it goes along
@@ -32,6 +32,7 @@ typedef struct cpu_op {
     bool relu; /* a ReLU is done too */
     bool training;
     convolution *convolution; /* of a conv, else NULL */
+    bool small_filter;        /* its parameters' gradient is a pass of ours */
     layer layer;              /* that is not the relu, unless there is no other */
 } cpu_op;
 

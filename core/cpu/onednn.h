@@ -43,10 +43,14 @@ void convolution_free(convolution *c); /* NULL is fine */
 
 size_t convolution_out_block(const convolution *c);
 size_t convolution_forward_scratch_bytes(const convolution *c);
-size_t convolution_backward_scratch_bytes(const convolution *c);
+size_t convolution_in_grad_scratch_bytes(const convolution *c);
+size_t convolution_param_grad_scratch_bytes(const convolution *c);
+/* Is the gradient of the parameters nothing that oneDNN does well in these orders on this machine? */
+bool convolution_param_grad_is_slow(const convolution *c);
 
 /* Memory as operations get it; params are weight [out][in][height][width] and bias [out]. */
 int convolution_forward(convolution *c, const op_memory *m, ckpt_error *err);
-int convolution_backward(convolution *c, const op_memory *m, ckpt_error *err);
+int convolution_in_grad(convolution *c, const op_memory *m, ckpt_error *err);
+int convolution_param_grad(convolution *c, const op_memory *m, ckpt_error *err);
 
 #endif

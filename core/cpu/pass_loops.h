@@ -241,6 +241,70 @@ static void pool_grad(void *job, size_t begin, size_t end)
 #undef POOL_GRAD_PLANES
 }
 
+/* ---- Convolution of few numbers ---------------------------------------------------------------------------------- */
+
+/* Adds what a row of outputs gives to the taps of one row of the window. */
+PASS_INLINE void filter_row(numbers *sums /* [width] */, const filter_shape *s, const float *in /* [in_width] */,
+                            const float *out_grad /* [out_width][block] */, const size_t width)
+{
+    numbers row[PASS_FILTER_TAPS_MAX];
+
+    memcpy(row, sums, width * sizeof row[0]);
+    for (size_t x = 0; x < s->out_width; x++) {
+        const numbers grad = numbers_load(out_grad + x * s->block, VECTOR);
+        for (size_t q = 0; q < width; q++) {
+            const size_t place = x * s->stride + q - s->padding; /* a huge number before the edge */
+            if (place < s->in_width)
+                row[q] += grad * in[place];
+        }
+    }
+    memcpy(sums, row, width * sizeof row[0]);
+}
+
+/* `sums` of VECTOR output channels get what one sample gives. */
+PASS_INLINE void filter_sample(numbers *sums /* [taps + 1] */, const filter_shape *s,
+                               const float *in /* [in_channels][in_height][in_width] */,
+                               const float *out_grad /* [out_height][out_width][block] */)
+{
+    const size_t rows = s->in_channels * s->kernel_height; /* of all windows' channels */
+
+    for (size_t y = 0; y < s->out_height; y++, out_grad += s->out_width * s->block) {
+        for (size_t r = 0; r < rows; r++) {
+            const size_t channel = r / s->kernel_height;
+            const size_t place = y * s->stride + r % s->kernel_height - s->padding;
+            if (place >= s->in_height)
+                continue;
+            const float *const row = in + (channel * s->in_height + place) * s->in_width;
+            if (s->kernel_width == 3) /* a constant, so that the sums stay in registers */
+                filter_row(sums + r * 3, s, row, out_grad, 3);
+            else
+                filter_row(sums + r * s->kernel_width, s, row, out_grad, s->kernel_width);
+        }
+        for (size_t x = 0; x < s->out_width; x++)
+            sums[rows * s->kernel_width] += numbers_load(out_grad + x * s->block, VECTOR);
+    }
+}
+
+static void filter_grad(void *job, size_t begin, size_t end)
+{
+    const filter_grad_job *const j = job;
+    const filter_shape *const s = &j->shape;
+    const size_t blocks = (s->out_channels + s->block - 1) / s->block, taps = pass_filter_taps(s);
+    const size_t plane = s->out_height * s->out_width * s->block, sample = s->in_channels * s->in_height * s->in_width;
+
+    for (size_t unit = begin; unit < end; unit++) {
+        const size_t first = unit / blocks * PASS_FILTER_SAMPLES, left = s->batch - first;
+        const size_t count = left < PASS_FILTER_SAMPLES ? left : PASS_FILTER_SAMPLES;
+        for (size_t lane = 0; lane < s->block; lane += VECTOR) {
+            numbers sums[PASS_FILTER_TAPS_MAX + 1] = {{0}};
+            for (size_t n = first; n < first + count; n++)
+                filter_sample(sums, s, j->in + n * sample, j->out_grad + (n * blocks + unit % blocks) * plane + lane);
+            for (size_t t = 0; t <= taps; t++)
+                memcpy(j->sums + (unit * (taps + 1) + t) * s->block + lane, &sums[t], sizeof sums[t]);
+        }
+    }
+}
+
 /* ---- Dense layers ------------------------------------------------------------------------------------------------ */
 
 static void bias(void *job, size_t begin, size_t end)
@@ -388,6 +452,7 @@ const pass_table PASS_TABLE = {
     .relu_grad = relu_grad,
     .pool = pool,
     .pool_grad = pool_grad,
+    .filter_grad = filter_grad,
     .flatten = pass_flatten,
     .flatten_grad = pass_flatten_grad,
     .bias = bias,

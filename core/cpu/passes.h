@@ -49,6 +49,22 @@ typedef struct pool_grad_job {
     const uint8_t *winner;
 } pool_grad_job;
 
+/* Gradient of the parameters of a convolution whose windows hold few numbers, for machines on which oneDNN is slow at
+ * it. The sums over PASS_FILTER_SAMPLES samples each are units, as many times as there are blocks of output channels;
+ * pass_filter_sum adds them in their order. */
+#define PASS_FILTER_TAPS_MAX ((size_t)32) /* numbers of a window: channels * kernel_height * kernel_width */
+#define PASS_FILTER_SAMPLES  ((size_t)8)
+typedef struct filter_shape {
+    size_t batch, in_channels, in_height, in_width, out_channels, out_height, out_width, block;
+    size_t kernel_height, kernel_width, stride, padding;
+} filter_shape;
+typedef struct filter_grad_job {
+    filter_shape shape;
+    float *sums;           /* [group of samples][out_channels / block][taps and one for the bias][block] */
+    const float *in;       /* [batch][in_channels][in_height][in_width] */
+    const float *out_grad; /* [batch][out_channels / block][out_height][out_width][block] */
+} filter_grad_job;
+
 /* From blocks to channel, height, width, and back. Units: blocks of channels of a sample. */
 typedef struct flatten_shape {
     size_t channels, places, block; /* places: height * width */
@@ -109,13 +125,20 @@ typedef struct multiply_add_job {
 
 typedef struct pass_table {
     const char *name; /* "scalar", "avx2", "avx512" */
-    team_fn relu, relu_grad, pool, pool_grad, flatten, flatten_grad, bias, bias_grad, gather, adam, multiply_add;
+    team_fn relu, relu_grad, pool, pool_grad, filter_grad, flatten, flatten_grad, bias, bias_grad, gather, adam,
+        multiply_add;
     size_t flops_per_round;
 } pass_table;
 
 /* Members of all tables. */
 void pass_flatten(void *job, size_t begin, size_t end);
 void pass_flatten_grad(void *job, size_t begin, size_t end);
+
+size_t pass_filter_taps(const filter_shape *s);
+size_t pass_filter_units(const filter_shape *s);
+size_t pass_filter_sums_bytes(const filter_shape *s);
+void pass_filter_sum(float *weight_grad /* [out_channels][taps] */, float *bias_grad /* [out_channels] */,
+                     const filter_grad_job *job);
 
 extern const pass_table PASSES_SCALAR, PASSES_AVX2, PASSES_AVX512;
 
