@@ -99,8 +99,8 @@ bool tensor_name_valid(const char *name);
  * put there (model. state_dict. model_state_dict. module. net. _orig_mod. ...). Returns a pointer into `name`. */
 const char *tensor_name_canonical(const char *name);
 
-/* What a tensor is to the optimizer, for grouping small tensors and for stats: "weights", or the last component of an
- * optimizer's state (momentum_buffer, exp_avg, exp_avg_sq, step ...), cut to fit. */
+/* What a tensor is to the optimizer, for grouping small tensors and for stats: "weights", or the component of an
+ * optimizer's state that says which (momentum_buffer, exp_avg, exp_avg_sq, step ...), cut to fit. */
 #define TENSOR_CLASS_SIZE 64
 void tensor_class_of(char out[TENSOR_CLASS_SIZE], const char *name);
 

@@ -66,6 +66,17 @@ static bool component_is_optimizer(const char *text, size_t size)
     return false;
 }
 
+/* Is it what an optimizer keeps of each parameter, by the names that PyTorch and Optax have for it? */
+static bool component_is_moment(const char *text, size_t size)
+{
+    static const char *const WORDS[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg",
+                                        "mu",      "nu"};
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        if (size == strlen(WORDS[i]) && strncmp(text, WORDS[i], size) == 0)
+            return true;
+    return false;
+}
+
 void tensor_class_of(char out[TENSOR_CLASS_SIZE], const char *name)
 {
     /* An optimizer's own file begins with state.0.exp_avg. */
@@ -78,6 +89,8 @@ void tensor_class_of(char out[TENSOR_CLASS_SIZE], const char *name)
         if (optimizer && size && !component_is_number(at, size)) {
             word = at;
             word_size = size;
+            if (component_is_moment(at, size))
+                break; /* the parameter's name may stand behind it */
         }
         optimizer = optimizer || component_is_optimizer(at, size);
         at += size;

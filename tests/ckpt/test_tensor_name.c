@@ -61,6 +61,16 @@ static void the_optimizer_s_state_is_named_by_its_last_word(void **state)
     assert_class("optimizer", "weights");
 }
 
+static void a_word_for_a_moment_names_the_class_wherever_it_stands(void **state)
+{
+    (void)state;
+    assert_class("optimizer.exp_avg.conv1.weight", "exp_avg");
+    assert_class("optimizer.exp_avg_sq.dense1.bias", "exp_avg_sq");
+    assert_class("optimizer.state.layer1.0.weight.exp_avg", "exp_avg");
+    assert_class("opt_state.0.mu.params.Dense_0.kernel", "mu");
+    assert_class("optimizer.state.music", "music");
+}
+
 static void a_class_is_cut_to_63_bytes(void **state)
 {
     char class_name[64];
@@ -78,6 +88,7 @@ int main(void)
         cmocka_unit_test(a_canonical_name_is_never_empty),
         cmocka_unit_test(what_is_not_of_the_optimizer_is_weights),
         cmocka_unit_test(the_optimizer_s_state_is_named_by_its_last_word),
+        cmocka_unit_test(a_word_for_a_moment_names_the_class_wherever_it_stands),
         cmocka_unit_test(a_class_is_cut_to_63_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
