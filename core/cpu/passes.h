@@ -134,6 +134,7 @@ typedef struct pass_table {
 void pass_flatten(void *job, size_t begin, size_t end);
 void pass_flatten_grad(void *job, size_t begin, size_t end);
 
+/* What belongs to filter_grad: numbers of a window, units of the job, bytes of its sums; and their sum. */
 size_t pass_filter_taps(const filter_shape *s);
 size_t pass_filter_units(const filter_shape *s);
 size_t pass_filter_sums_bytes(const filter_shape *s);
