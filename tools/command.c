@@ -87,7 +87,7 @@ int command_unknown(const char *name, ckpt_error *err)
 
 const char *command_group_title(command_group group)
 {
-    static const char *const TITLES[GROUP_COUNT] = {"Keep and get back", "Look", "Care", "Train", "About"};
+    static const char *const TITLES[GROUP_COUNT] = {"Keep and get back", "Look", "Care", "Training", "About"};
     return TITLES[group];
 }
 
