@@ -24,7 +24,7 @@ done
 for package_and_debian in Dnnl:libdnnl-dev ZLIB:zlib1g-dev; do
     package=${package_and_debian%:*} debian=${package_and_debian#*:}
     configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
-    says $package "* training, it needs $debian, which is missing; \`tools/deps.sh build\` installs it"
+    says $package "* training, it needs $debian, which is missing"
     echo "without $package: no training"
 done
 
