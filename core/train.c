@@ -4,6 +4,7 @@
 #include "fail.h"
 #include "units.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +80,8 @@ static int trainer_begin(ckpt_training *g, const recipe_values *values, const ch
         goto out;
     }
     g->data_path = realpath(data_path, NULL);
-    FAIL_IF_NULL(g->data_path, err);
+    if (!g->data_path)
+        TRY(error_errno(err, errno, "%s", data_path));
     taken = data;
     data = NULL;
     TRY(trainer_open(&g->trainer, values, g->backend, taken, profile, err));
@@ -212,6 +214,7 @@ static int backend_again(ckpt_training *g, const recipe_values *values, const en
     int rc = backend_new(&g->backend, values->backend, &how, err);
 
     if (rc == CKPT_EMISSING) { /* an instruction set of another kind of machine */
+        error_clear(err);
         how.isa = NULL;
         rc = backend_new(&g->backend, values->backend, &how, err);
     }

@@ -393,16 +393,21 @@ static void the_history_has_a_row_for_each_line_and_epoch(void **state)
 static void the_best_is_the_best_of_all_epochs(void **state)
 {
     fixture *const f = *state;
-    double accuracies[16], best = 0;
+    double accuracies[32], best = 0, last = 0;
     ckpt_recipe *const recipe = recipe_small();
 
-    recipe_change(recipe, "run.epochs", "3");
+    recipe_change(recipe, "run.epochs", "5");
+    recipe_change(recipe, "optimizer.lr", "0.02"); /* so large that the last epoch makes it worse */
+    recipe_change(recipe, "checkpoint.every", "0");
     fixture_train(f, recipe);
-    const size_t count = history(accuracies, 16, f, "history.val_accuracy");
-    for (size_t i = 0; i < count; i++)
-        best = accuracies[i] > best ? accuracies[i] : best;
-    assert_true(best > 0);
+    assert_int_equal(history(accuracies, 32, f, "history.val_accuracy"), 5);
+    for (size_t i = 0; i < 5; i++) {
+        last = accuracies[i];
+        best = last > best ? last : best;
+    }
+    assert_true(last < best);
     assert_true(f->result.best_val_accuracy == best);
+    assert_false(f->last[CKPT_TRAINING_EPOCH].best);
     ckpt_recipe_free(recipe);
 }
 
