@@ -7,6 +7,7 @@
 #ifdef CKPT_TRAIN_LIBRARY /* the file name of the library, with the number of its interface */
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The loader's account of what stopped it begins with the name of the file that it did not find or did not like. */
@@ -46,9 +47,20 @@ out:
     return rc;
 }
 
+/* Threads of OpenMP that wait for each other sleep, unless the person says otherwise. Left to itself they spin, and a
+ * thread that spins takes the core from the writer of checkpoints, for which all of them then wait. The library of
+ * OpenMP asks once, when it is loaded. */
+static void wait_asleep(void)
+{
+    if (!getenv("GOMP_SPINCOUNT"))
+        setenv("OMP_WAIT_POLICY", "passive", 0);
+}
+
 int plugin_open(plugin *out, ckpt_error *err)
 {
     int rc = 0;
+
+    wait_asleep();
     void *const library = dlopen(CKPT_TRAIN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
     if (!library)
