@@ -29,6 +29,7 @@ typedef struct prune_entry {
     sha256 pack;
     retention_item item;
     bool readable;            /* the snapshot */
+    bool counted;             /* one of those that the policy is about */
     char why[REACH_WHY_SIZE]; /* what is damaged; "": it is good */
 } prune_entry;
 
@@ -41,7 +42,8 @@ typedef struct verdict {
 typedef struct pruner {
     ckpt_store *store;
     bool dry_run;
-    prune_guard *guard; /* NULL in a dry run */
+    const ckpt_value *among; /* or NULL */
+    prune_guard *guard;      /* NULL in a dry run */
     bool has_policy;
     retention_policy policy;
     metric metric;
@@ -94,6 +96,17 @@ static void key_add(pruner *p, const char *key)
         snprintf(p->keys + used, sizeof p->keys - used, "%s%s", used ? ", " : "", key);
 }
 
+/* Is it about this checkpoint? */
+static bool is_among(const pruner *p, const snapshot *s)
+{
+    if (!p->among)
+        return true;
+    for (size_t i = 0; i < s->meta_count; i++)
+        if (strcmp(s->meta[i].key, p->among->key) == 0 && strcmp(s->meta[i].value, p->among->value) == 0)
+            return true;
+    return false;
+}
+
 static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt_error *err)
 {
     int rc = 0;
@@ -113,9 +126,10 @@ static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt
     e->readable = true;
     e->pack = s.pack;
     e->item.step = s.step;
+    e->counted = is_among(p, &s);
     e->item.has_value = metric_value(&e->item.value, &p->metric, &s);
-    p->has_values |= e->item.has_value;
-    for (size_t i = 0; i < s.meta_count; i++)
+    p->has_values |= e->counted && e->item.has_value;
+    for (size_t i = 0; e->counted && i < s.meta_count; i++)
         key_add(p, s.meta[i].key);
     TRY(reach_check(e->why, NULL, &p->reach, &s.pack, err));
 out:
@@ -155,6 +169,11 @@ static void row_keep(ckpt_prune_row *row, const char *reason)
     snprintf(row->reason, sizeof row->reason, "%s", reason);
 }
 
+static bool is_good(const prune_entry *e)
+{
+    return e->counted && !e->why[0];
+}
+
 /* Applies the policy to the good checkpoints only: damaged ones must not count as the last five. */
 static int policy_apply(pruner *p, ckpt_error *err)
 {
@@ -166,7 +185,7 @@ static int policy_apply(pruner *p, ckpt_error *err)
     FAIL_IF_NULL(items, err);
     FAIL_IF_NULL(rows, err);
     for (size_t i = 0; i < p->count; i++)
-        if (!p->entries[i].why[0])
+        if (is_good(&p->entries[i]))
             items[good++] = p->entries[i].item;
     TRY(retention_apply(rows, &p->policy, &p->metric, items, good, err));
     /* Never the last good one, and the newest is the one that a training goes on from. */
@@ -174,7 +193,7 @@ static int policy_apply(pruner *p, ckpt_error *err)
         row_keep(&rows[0], "the newest good one");
     good = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (!p->entries[i].why[0])
+        if (is_good(&p->entries[i]))
             p->result->rows[i] = rows[good++];
 out:
     free(rows);
@@ -216,6 +235,8 @@ static int rows_decide(pruner *p, ckpt_error *err)
             row_keep(&rows[i], "no policy is set");
         if (p->entries[i].why[0])
             row_keep(&rows[i], "damaged; see `ckpt verify`");
+        if (!p->entries[i].counted)
+            row_keep(&rows[i], "the policy is not about it");
         if (p->guard && prune_guard_keeps(p->guard, &p->entries[i].name.id))
             row_keep(&rows[i], "its save is not done yet"); /* it may be about to get its tag */
     }
@@ -234,7 +255,7 @@ static bool removes_any(const pruner *p)
 static prune_entry *newest_good(const pruner *p)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (!p->entries[i].why[0])
+        if (is_good(&p->entries[i]))
             return &p->entries[i];
     return NULL;
 }
@@ -438,6 +459,7 @@ int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_op
     *out_result = (ckpt_prune_result){0};
     TRY(store_options(&own, sizeof own, options, err));
     p.dry_run = own.dry_run;
+    p.among = own.among;
     TRY(prune_run(&p, own.keep, err));
 out:
     prune_guard_close(p.guard);

@@ -41,8 +41,17 @@ typedef struct job {
 /* A prune that was asked for. */
 typedef struct prune_request {
     bool wanted;
-    char *keep; /* or NULL: the policy of the config */
+    char *keep;        /* or NULL: the policy of the config */
+    char *key, *value; /* of the checkpoints that it is about, or NULL: of all */
 } prune_request;
+
+static void prune_request_clear(prune_request *p)
+{
+    free(p->keep);
+    free(p->key);
+    free(p->value);
+    *p = (prune_request){0};
+}
 
 struct ckpt_writer {
     ckpt_store *store; /* the thread's own */
@@ -240,8 +249,9 @@ static void writer_save(ckpt_writer *w)
 /* With the lock held, which is let go meanwhile. */
 static void writer_prune(ckpt_writer *w)
 {
-    const prune_request p = w->prune_next;
-    const ckpt_prune_options options = {.size = sizeof options, .keep = p.keep};
+    prune_request p = w->prune_next;
+    const ckpt_value among = {p.key, p.value};
+    const ckpt_prune_options options = {.size = sizeof options, .keep = p.keep, .among = p.key ? &among : NULL};
     ckpt_prune_result result = {0};
     ckpt_error err = {0};
 
@@ -249,7 +259,7 @@ static void writer_prune(ckpt_writer *w)
     w->pruning = true;
     pthread_mutex_unlock(&w->lock);
     const int rc = ckpt_prune(&result, w->store, &options, &err);
-    free(p.keep);
+    prune_request_clear(&p);
     pthread_mutex_lock(&w->lock);
     if (rc && rc != CKPT_EBUSY)
         failure_keep(w, "prune", rc, &err);
@@ -430,7 +440,7 @@ out:
     return rc;
 }
 
-int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err)
+int ckpt_writer_prune(ckpt_writer *writer, const char *keep, const ckpt_value *among, ckpt_error *err)
 {
     int rc = 0;
     retention_policy policy;
@@ -439,13 +449,17 @@ int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err)
     if (keep)
         TRY(retention_parse(&policy, keep, err));
     TRY(text_copy(&p.keep, keep, err));
+    TRY(text_copy(&p.key, among ? among->key : NULL, err));
+    TRY(text_copy(&p.value, among ? among->value : NULL, err));
     pthread_mutex_lock(&writer->lock);
     prune_request *const slot = writer->staged ? &writer->prune_later : &writer->prune_next;
-    free(slot->keep);
+    prune_request_clear(slot);
     *slot = p;
+    p = (prune_request){0};
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
 out:
+    prune_request_clear(&p);
     return rc;
 }
 

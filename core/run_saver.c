@@ -291,10 +291,11 @@ static void notes_tell(run_saver *v)
 static bool prune(run_saver *v)
 {
     const recipe_values *const recipe = &v->state->recipe;
+    const ckpt_value own = {"run", recipe->name}; /* what else is in the store is not ours to remove */
     ckpt_error why;
 
     v->unpruned = 0;
-    if (recipe->prune && ckpt_writer_prune(v->writer, recipe->keep[0] ? recipe->keep : NULL, &why))
+    if (recipe->prune && ckpt_writer_prune(v->writer, recipe->keep[0] ? recipe->keep : NULL, &own, &why))
         prune_failure_tell(v, why.code, why.message);
     return recipe->prune > 0;
 }

@@ -93,6 +93,53 @@ static void a_policy_with_a_mistake_removes_nothing(void **state)
     assert_int_equal(count_files(f->store->intents_dir), 0);
 }
 
+/* Saves a checkpoint of a run, or without one that of a stranger. */
+static void save_of_run(char id[CKPT_ID_SIZE], fixture *f, uint64_t seed, const char *run)
+{
+    const ckpt_value pair = {"run", run};
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    options.meta = &pair;
+    options.meta_count = run ? 1 : 0;
+    save_seed(id, f, seed, &options);
+}
+
+static void a_policy_for_one_run_counts_and_removes_no_others(void **state)
+{
+    fixture *const f = *state;
+    static const char *const RUNS[] = {"a", "b", NULL, "a", "b", NULL, "a", "b", "ab"};
+    const ckpt_value own = {"run", "a"};
+    const ckpt_prune_options options = {.size = sizeof options, .keep = "last 1", .among = &own};
+    char id[CKPT_ID_SIZE];
+    ckpt_prune_result result;
+    for (size_t i = 0; i < sizeof RUNS / sizeof *RUNS; i++)
+        save_of_run(id, f, i, RUNS[i]);
+    MUST(ckpt_prune(&result, f->store, &options, ERR));
+    assert_int_equal(result.removed_checkpoints, 2);
+    assert_string_equal(result.rows[0].reason, "the policy is not about it");
+    assert_string_equal(result.rows[2].reason, "last 1"); /* a, the seventh of nine */
+    assert_false(result.rows[5].keep || result.rows[8].keep);
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(checkpoints(f), 7);
+    assert_all_good(f);
+}
+
+static void the_newest_good_one_of_a_run_stays_whatever_its_policy_says(void **state)
+{
+    fixture *const f = *state;
+    const ckpt_value own = {"run", "a"};
+    const ckpt_prune_options options = {.size = sizeof options, .keep = "tagged", .among = &own};
+    char id[CKPT_ID_SIZE];
+    ckpt_prune_result result;
+    save_of_run(id, f, 0, "a");
+    save_of_run(id, f, 1, "a");
+    save_of_run(id, f, 2, "b");
+    MUST(ckpt_prune(&result, f->store, &options, ERR));
+    assert_string_equal(result.rows[1].reason, "the newest good one");
+    assert_false(result.rows[2].keep);
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(checkpoints(f), 2);
+}
+
 static void a_dry_run_tells_the_same_and_changes_nothing(void **state)
 {
     fixture *const f = *state;
@@ -408,6 +455,8 @@ int main(void)
         STORE_TEST(the_policy_of_the_config_counts_when_none_is_given),
         STORE_TEST(without_any_policy_all_checkpoints_stay),
         STORE_TEST(a_policy_with_a_mistake_removes_nothing),
+        STORE_TEST(a_policy_for_one_run_counts_and_removes_no_others),
+        STORE_TEST(the_newest_good_one_of_a_run_stays_whatever_its_policy_says),
         STORE_TEST(a_dry_run_tells_the_same_and_changes_nothing),
         STORE_TEST(freed_bytes_are_those_of_the_files_that_went),
         STORE_TEST(packs_that_a_remaining_checkpoint_refers_to_stay),

@@ -35,7 +35,7 @@ static void a_prune_removes_what_its_policy_does_not_keep_and_counts_it(void **s
     save_states(w, 4);
     ckpt_stats before, after;
     MUST(ckpt_stats_get(&before, w->f->store, ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
     MUST(ckpt_stats_get(&after, w->f->store, ERR));
     assert_true(is_saved(w, 4));
@@ -51,10 +51,10 @@ static void what_several_prunes_remove_is_added_up(void **state)
 {
     writing *const w = *state;
     save_states(w, 4);
-    MUST(ckpt_writer_prune(w->writer, "last 3", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 3", NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
     const uint64_t bytes = stats_of(w).pruned_bytes;
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
     assert_int_equal(stats_of(w).pruned_checkpoints, 3);
     assert_true(stats_of(w).pruned_bytes > bytes);
@@ -65,7 +65,7 @@ static void a_prune_without_a_policy_applies_that_of_the_config(void **state)
     writing *const w = *state;
     save_states(w, 3);
     add_to_config(w, "keep = last 2");
-    MUST(ckpt_writer_prune(w->writer, NULL, ERR));
+    MUST(ckpt_writer_prune(w->writer, NULL, NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
     assert_true(is_saved(w, 3) && is_saved(w, 2));
     assert_false(is_saved(w, 1));
@@ -76,7 +76,7 @@ static void a_prune_waits_for_the_save_in_flight(void **state)
     writing *const w = *state;
     save_states(w, 2);
     submit_at_closed_gate(w, 3);
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     assert_int_equal(stats_of(w).pruned_checkpoints, 0);
     open_gate_and_wait(w);
     assert_true(is_saved(w, 3));
@@ -88,7 +88,7 @@ static void a_prune_waits_for_the_staged_save(void **state)
     writing *const w = *state;
     submit_in_flight(w, 1);
     MUST(submit(w, 2, CKPT_ORDINARY, ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(submit(w, 3, CKPT_ORDINARY, ERR)); /* in the place of 2 */
     open_gate_and_wait(w);
     assert_true(is_saved(w, 3));
@@ -101,9 +101,9 @@ static void a_prune_is_not_put_off_by_one_that_waits_for_a_later_save(void **sta
     writing *const w = *state;
     save_states(w, 2);
     submit_at_closed_gate(w, 3);
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(submit(w, 4, CKPT_ORDINARY, ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 5", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 5", NULL, ERR));
     open_gate_and_wait(w);
     assert_true(is_saved(w, 3) && is_saved(w, 4));
     assert_false(is_saved(w, 1) || is_saved(w, 2));
@@ -114,8 +114,8 @@ static void of_two_prunes_that_wait_for_one_save_the_newer_is_carried_out(void *
     writing *const w = *state;
     save_states(w, 2);
     submit_at_closed_gate(w, 3);
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 2", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 2", NULL, ERR));
     open_gate_and_wait(w);
     assert_true(is_saved(w, 3) && is_saved(w, 2));
     assert_false(is_saved(w, 1));
@@ -126,7 +126,7 @@ static void close_carries_out_a_prune(void **state)
     writing *const w = *state;
     submit_in_flight(w, 1);
     MUST(submit(w, 2, CKPT_KEEP, ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     gate_set(&w->gate, true, false);
     MUST(ckpt_writer_close(w->writer, ERR));
     w->writer = NULL;
@@ -140,8 +140,8 @@ static void a_bad_policy_is_refused_at_once_and_replaces_no_request(void **state
     ckpt_error err = {0};
     save_states(w, 2);
     submit_at_closed_gate(w, 3);
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
-    assert_int_equal(ckpt_writer_prune(w->writer, "last five", &err), CKPT_EUSAGE);
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
+    assert_int_equal(ckpt_writer_prune(w->writer, "last five", NULL, &err), CKPT_EUSAGE);
     assert_non_null(strstr(err.message, "last five"));
     open_gate_and_wait(w);
     assert_int_equal(stats_of(w).pruned_checkpoints, 2);
@@ -153,7 +153,7 @@ static void a_prune_that_failed_is_told_once_and_is_no_failed_save(void **state)
     ckpt_error err = {0};
     add_to_config(w, "keep = nonsense");
     submit_in_flight(w, 1);
-    MUST(ckpt_writer_prune(w->writer, NULL, ERR));
+    MUST(ckpt_writer_prune(w->writer, NULL, NULL, ERR));
     MUST(submit(w, 2, CKPT_ORDINARY, ERR)); /* after the prune */
     gate_set(&w->gate, true, false);
     while (stats_of(w).committed < 2)
@@ -172,7 +172,7 @@ static void who_waits_is_told_that_it_was_a_prune_that_failed(void **state)
     ckpt_error err = {0};
     add_to_config(w, "keep = nonsense");
     gate_set(&w->gate, true, false);
-    MUST(ckpt_writer_prune(w->writer, NULL, ERR));
+    MUST(ckpt_writer_prune(w->writer, NULL, NULL, ERR));
     assert_int_equal(ckpt_writer_wait(w->writer, &err), CKPT_EUSAGE);
     assert_int_equal(strncmp(err.message, "a prune failed: ", 16), 0);
 }
@@ -183,7 +183,7 @@ static void a_prune_that_another_one_keeps_out_is_no_failure(void **state)
     lease *held = NULL;
     save_states(w, 2);
     MUST(prune_lease_take(&held, w->f->store, 0, ERR));
-    MUST(ckpt_writer_prune(w->writer, "last 1", ERR));
+    MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
     lease_release(held);
     assert_int_equal(stats_of(w).pruned_checkpoints, 0);

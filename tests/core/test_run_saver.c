@@ -297,6 +297,15 @@ static void without_a_policy_of_its_own_that_of_the_store_is_applied(void **test
     assert_int_equal(checkpoint_count(r), 5); /* a new store keeps the last 5 */
 }
 
+static void the_policy_of_a_run_removes_nothing_of_another(void **test)
+{
+    run_sample *const r = *test;
+    save_eight(r, 8, "last 3");
+    snprintf(r->s->state.recipe.name, sizeof r->s->state.recipe.name, "another");
+    save_eight(r, 8, "last 1");
+    assert_int_equal(checkpoint_count(r), 3 + 1);
+}
+
 static void a_recipe_that_prunes_never_keeps_all(void **test)
 {
     run_sample *const r = *test;
@@ -552,6 +561,7 @@ int main(void)
         CASE(a_device_that_fails_is_an_error),
         CASE(the_policy_of_the_recipe_is_applied_in_its_rhythm),
         CASE(without_a_policy_of_its_own_that_of_the_store_is_applied),
+        CASE(the_policy_of_a_run_removes_nothing_of_another),
         CASE(a_recipe_that_prunes_never_keeps_all),
         CASE(a_policy_that_is_none_is_a_warning),
         CASE(a_prune_that_fails_is_told_once_and_not_as_a_save),

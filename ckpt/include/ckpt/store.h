@@ -202,12 +202,13 @@ CKPT_API int ckpt_writer_reserve(ckpt_writer *writer, uint64_t bytes, ckpt_error
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
                                 const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                                 ckpt_importance importance, ckpt_error *err);
-/* Asks the thread to apply a retention policy, as ckpt_prune does with `keep` (NULL: that of the config), when what is
- * staged or in flight now has been written; returns at once. Of requests that wait for the same save only the newest is
- * carried out. A failure is told like that of a save, as "an earlier prune failed: ..." by submit and "a prune failed:
+/* Asks the thread to apply a retention policy, as ckpt_prune does with `keep` (NULL: that of the config) and `among`,
+ * which is copied, when what is staged or in flight now has been written; returns at once. Of requests that wait for
+ * the same save only the newest is carried out. A failure is told like that of a save, as "an earlier prune failed:
+ * ..." by submit and "a prune failed:
  * ..." by wait and close; but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE: `keep` is not a policy, and
  * nothing was asked for. */
-CKPT_API int ckpt_writer_prune(ckpt_writer *writer, const char *keep, ckpt_error *err);
+CKPT_API int ckpt_writer_prune(ckpt_writer *writer, const char *keep, const ckpt_value *among, ckpt_error *err);
 CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until all that was asked for is done */
 CKPT_API void ckpt_writer_stats_get(ckpt_writer_stats *out, ckpt_writer *writer);
 CKPT_API int ckpt_writer_close(ckpt_writer *writer, ckpt_error *err); /* waits, then frees, also when it fails */
@@ -343,7 +344,8 @@ typedef struct ckpt_prune_result {
 typedef struct ckpt_prune_options {
     size_t size;
     bool dry_run;
-    const char *keep; /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
+    const char *keep;        /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
+    const ckpt_value *among; /* count and remove only checkpoints whose meta has this pair; NULL: all */
 } ckpt_prune_options;
 
 /* Is `keep` a retention policy, such as "last 5, best 2, every 10000 steps, tagged"? CKPT_EUSAGE names the place where
