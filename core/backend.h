@@ -23,6 +23,7 @@
 #ifndef CORE_BACKEND_H
 #define CORE_BACKEND_H
 
+#include "adam.h"
 #include "net.h"
 
 #include <ckpt/store.h> /* ckpt_dtype */
@@ -44,6 +45,8 @@ typedef struct value {
 
 /* Bytes of a value, fill-up included. */
 size_t value_bytes(const value *v);
+/* Its planes [height][width][block], of all samples. */
+size_t value_planes(const value *v);
 
 /* What an operation works on in one call. What it did not ask for is NULL. */
 typedef struct op_memory {
@@ -81,6 +84,10 @@ typedef struct op_request {
     bool wants_in_grad; /* false for the first layer, and where no layer before has parameters */
 } op_request;
 
+/* Sets forward_bytes and backward_bytes from all else that is set already: each operand once, and what backward reads
+ * and writes as it asked for it. */
+void op_count_bytes(op *o, const op_request *request);
+
 /* Softmax and cross-entropy of a batch, in one pass. */
 typedef struct loss_memory {
     const void *logits;    /* [batch][classes] */
@@ -95,25 +102,6 @@ typedef struct loss_result {
     double sum;     /* of the losses of the rows, added in their order; NaN or infinite when a row is */
     size_t correct; /* rows whose largest logit is the label's; of equal ones the first counts */
 } loss_result;
-
-/* Adam as PyTorch computes it (Kingma and Ba, 2014), element by element over vectors of `count`:
- *
- *     m = m + (1 - beta1) * (g - m)
- *     v = beta2 * v + (1 - beta2) * g * g
- *     w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
- *
- * with the factors computed in double and rounded once, each operation rounded by itself (never contracted), so that
- * the bits do not depend on instruction set or threads. */
-typedef struct adam_memory {
-    float *weights, *exp_avg, *exp_avg_sq;
-    const float *grads;
-    size_t count;
-} adam_memory;
-
-typedef struct adam_factors {
-    double lr, beta1, beta2, eps;
-    uint64_t t; /* number of this update, from 1 */
-} adam_factors;
 
 struct backend {
     const char *name;                /* "cpu" */

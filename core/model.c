@@ -1,4 +1,5 @@
 /* Models: see <ckpt/train.h>. */
+#include "row.h"
 #include "trainer.h"
 
 #include "fail.h"
@@ -205,15 +206,6 @@ typedef struct batch_user {
     void *payload;
 } batch_user;
 
-static size_t largest(const float *values, size_t count)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < count; i++)
-        best = values[i] > values[best] ? i : best;
-    return best;
-}
-
 static int batch_use(void *payload, const evaluator *e, size_t count, size_t done, size_t total, ckpt_error *err)
 {
     int rc = 0;
@@ -222,7 +214,7 @@ static int batch_use(void *payload, const evaluator *e, size_t count, size_t don
 
     for (size_t i = 0; u->each && i < count; i++) {
         const float *const row = e->probabilities + i * e->classes; /* [classes] */
-        const size_t best = largest(row, e->classes);
+        const size_t best = row_largest(row, e->classes);
         const ckpt_prediction prediction = {e->indices[i],     e->labels[i], (unsigned)best,
                                             (double)row[best], row,          e->classes};
         TRY(u->each(u->payload, &prediction, err));

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Of one element, as the formulas in backend.h have it: of the mean, of the mean of squares, of the weight. */
+/* Of one element, as the formulas in adam.h have it: of the mean, of the mean of squares, of the weight. */
 #define ADAM_FLOPS 13
 /* Weight and both means are read and written, the gradient is read. */
 #define ADAM_BYTES (7 * sizeof(float))

@@ -7,18 +7,13 @@ static flatten_shape shape_of(const cpu_op *o)
     return (flatten_shape){in->channels, in->height * in->width, o->in.block};
 }
 
-static size_t unit_count(const cpu_op *o)
-{
-    return o->in.batch * ((o->in.shape.channels + o->in.block - 1) / o->in.block);
-}
-
 static int flatten_forward(op *base, const op_memory *m, ckpt_error *err)
 {
     const cpu_op *const o = (const cpu_op *)base;
     flatten_job job = {shape_of(o), cpu_op_floor(o), m->out, m->in[0]};
     (void)err;
 
-    cpu_run(o->backend, o->backend->passes->flatten, &job, unit_count(o), 1);
+    cpu_run(o->backend, o->backend->passes->flatten, &job, value_planes(&o->in), 1);
     return 0;
 }
 
@@ -29,7 +24,7 @@ static int flatten_backward(op *base, const op_memory *m, ckpt_error *err)
     (void)err;
 
     if (m->in_grad[0])
-        cpu_run(o->backend, o->backend->passes->flatten_grad, &job, unit_count(o), 1);
+        cpu_run(o->backend, o->backend->passes->flatten_grad, &job, value_planes(&o->in), 1);
     return 0;
 }
 

@@ -8,6 +8,8 @@
  * added in their order. */
 #include "cpu_backend.h"
 
+#include "row.h"
+
 #include <assert.h>
 #include <math.h>
 
@@ -19,15 +21,6 @@ typedef struct loss_job {
     double *loss; /* of units */
     bool *correct;
 } loss_job;
-
-static size_t largest(const float *logits /* [classes] */, size_t classes)
-{
-    size_t best = 0;
-    for (size_t j = 1; j < classes; j++)
-        if (logits[j] > logits[best])
-            best = j;
-    return best;
-}
 
 /* Gradient and probabilities of a row that is no filler. */
 static void shares_write(const loss_memory *m, size_t row, const float *logits, double top, double sum)
@@ -69,7 +62,7 @@ static void loss_rows(void *job, size_t begin, size_t end)
             continue;
         }
         const float *const logits = (const float *)m->logits + row * m->classes;
-        const size_t label = m->labels[row], best = largest(logits, m->classes);
+        const size_t label = m->labels[row], best = row_largest(logits, m->classes);
         const double top = (double)logits[best];
         double sum = 0;
         assert(label < m->classes);

@@ -14,18 +14,13 @@ static pool_shape shape_of(const cpu_op *o)
                         l->kernel_height, l->kernel_width, l->stride,     o->in.block};
 }
 
-static size_t plane_count(const cpu_op *o)
-{
-    return o->in.batch * ((o->in.shape.channels + o->in.block - 1) / o->in.block);
-}
-
 static int maxpool_forward(op *base, const op_memory *m, ckpt_error *err)
 {
     const cpu_op *const o = (const cpu_op *)base;
     pool_job job = {shape_of(o), cpu_op_floor(o), m->out, m->keep, m->in[0]};
     (void)err;
 
-    cpu_run(o->backend, o->backend->passes->pool, &job, plane_count(o), 1);
+    cpu_run(o->backend, o->backend->passes->pool, &job, value_planes(&o->in), 1);
     return 0;
 }
 
@@ -36,7 +31,7 @@ static int maxpool_backward(op *base, const op_memory *m, ckpt_error *err)
     (void)err;
 
     if (m->in_grad[0])
-        cpu_run(o->backend, o->backend->passes->pool_grad, &job, plane_count(o), 1);
+        cpu_run(o->backend, o->backend->passes->pool_grad, &job, value_planes(&o->in), 1);
     return 0;
 }
 

@@ -40,21 +40,6 @@ static size_t layers_in_one_go(const op_request *request)
     return request->layers_max >= 2 && kinds_go_together(l[0].kind, l[1].kind) ? 2 : 1;
 }
 
-/* Each operand once; what backward reads and writes follows from what it asked for. */
-static void op_count_bytes(cpu_op *o, const op_request *request)
-{
-    const net *const n = request->net;
-    const double in = (double)value_bytes(&o->in), out = (double)value_bytes(&o->base.out);
-    const double keep = (double)o->base.keep_bytes;
-    double params = 0;
-
-    for (unsigned i = 0; i < o->layer.param_count; i++)
-        params += (double)(n->params[o->layer.param_first + i].count * sizeof(float));
-    o->base.forward_bytes = in + out + params + keep;
-    o->base.backward_bytes = out + params + keep + (o->base.reads_in ? in : 0) + (o->base.reads_out ? out : 0) +
-                             (request->wants_in_grad ? in + params : 0);
-}
-
 static void op_free(op *base)
 {
     cpu_op *const o = (cpu_op *)base;
@@ -85,7 +70,7 @@ int cpu_op_new(op **out, backend *b, const op_request *request, ckpt_error *err)
     snprintf(o->base.name, sizeof o->base.name, "%s%s%s", first->name, layer_count == 2 ? "+" : "",
              layer_count == 2 ? last->name : "");
     TRY(MAKE[o->layer.kind](o, request, err));
-    op_count_bytes(o, request);
+    op_count_bytes(&o->base, request);
     *out = &o->base;
 out:
     if (rc && o)

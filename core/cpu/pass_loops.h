@@ -384,18 +384,18 @@ PASS_INLINE uint32_t exponent_full(float number)
 static void adam(void *job, size_t begin, size_t end)
 {
     adam_job *const j = job;
-    float *restrict const weights = j->weights, *restrict const exp_avg = j->exp_avg;
-    float *restrict const exp_avg_sq = j->exp_avg_sq;
-    const float *restrict const grads = j->grads;
-    const float grad_share = j->grad_share, square_decay = j->square_decay, square_share = j->square_share;
-    const float step_size = j->step_size, correction = j->correction, eps = j->eps;
+    const adam_memory *const m = j->memory;
+    float *restrict const weights = m->weights, *restrict const exp_avg = m->exp_avg;
+    float *restrict const exp_avg_sq = m->exp_avg_sq;
+    const float *restrict const grads = m->grads;
+    const adam_rounded f = j->rounded;
     uint32_t bad = 0;
 
     for (size_t i = begin; i < end; i++) {
         const float g = grads[i];
-        const float avg = exp_avg[i] + grad_share * (g - exp_avg[i]);
-        const float avg_sq = square_decay * exp_avg_sq[i] + square_share * g * g;
-        const float weight = weights[i] - step_size * avg / (sqrtf(avg_sq) / correction + eps);
+        const float avg = exp_avg[i] + f.grad_share * (g - exp_avg[i]);
+        const float avg_sq = f.square_decay * exp_avg_sq[i] + f.square_share * g * g;
+        const float weight = weights[i] - f.step_size * avg / (sqrtf(avg_sq) / f.correction + f.eps);
 
         exp_avg[i] = avg;
         exp_avg_sq[i] = avg_sq;

@@ -9,6 +9,7 @@
 #ifndef CORE_PASSES_H
 #define CORE_PASSES_H
 
+#include "adam.h"
 #include "team.h"
 
 #include <stdatomic.h>
@@ -108,11 +109,10 @@ typedef struct gather_job {
     float scale;
 } gather_job;
 
-/* Adam with its factors, see backend.h. Units: floats. */
+/* Adam, see adam.h. Units: floats. */
 typedef struct adam_job {
-    float *weights, *exp_avg, *exp_avg_sq;
-    const float *grads;
-    float grad_share, square_decay, square_share, step_size, correction, eps;
+    const adam_memory *memory;
+    adam_rounded rounded;
     atomic_bool bad; /* set when a weight became NaN or infinite */
 } adam_job;
 

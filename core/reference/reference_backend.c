@@ -1,7 +1,8 @@
-/* The reference backend as a whole: which function makes which layer, memory, which is plain memory, and batches. */
+/* The reference backend as a whole: which function makes which layer, and batches. */
 #include "reference_backend.h"
 
-#include "checked.h"
+#include "host_memory.h"
+
 #include "fail.h"
 
 #include <assert.h>
@@ -22,21 +23,6 @@ static void reference_op_free(op *o)
     free(o);
 }
 
-/* Each operand once; what backward reads and writes follows from what it asked for. */
-static void reference_op_count_bytes(reference_op *r, const op_request *request)
-{
-    op *const o = &r->base;
-    const net *const n = request->net;
-    const double in = (double)value_bytes(&r->in), out = (double)value_bytes(&o->out), keep = (double)o->keep_bytes;
-    double params = 0;
-
-    for (unsigned i = 0; i < r->layer.param_count; i++)
-        params += (double)(n->params[r->layer.param_first + i].count * sizeof(float));
-    o->forward_bytes = in + out + params + keep;
-    o->backward_bytes = out + params + keep + (o->reads_in ? in : 0) + (o->reads_out ? out : 0) +
-                        (request->wants_in_grad ? in + params : 0);
-}
-
 static int reference_op_new(op **out, backend *b, const op_request *request, ckpt_error *err)
 {
     const layer *const l = &request->net->layers[request->layer];
@@ -55,64 +41,12 @@ static int reference_op_new(op **out, backend *b, const op_request *request, ckp
     r->base.free = reference_op_free;
     snprintf(r->base.name, sizeof r->base.name, "%s", l->name);
     TRY(MAKE[l->kind](r, request, err));
-    reference_op_count_bytes(r, request);
+    op_count_bytes(&r->base, request);
     *out = &r->base;
 out:
     if (rc)
         free(r);
     return rc;
-}
-
-static int reference_memory_new(void **out, backend *b, size_t bytes, ckpt_error *err)
-{
-    uint64_t room;
-    void *memory = NULL;
-    (void)b;
-
-    /* aligned_alloc wants a multiple of the alignment; and nothing is no memory. */
-    if (checked_add(&room, bytes ? bytes : 1, BACKEND_ALIGNMENT - 1) && room <= SIZE_MAX) {
-        room -= room % BACKEND_ALIGNMENT;
-        memory = aligned_alloc(BACKEND_ALIGNMENT, (size_t)room);
-    }
-    *out = memory;
-    if (!memory)
-        return error_memory(err);
-    memset(memory, 0, (size_t)room); /* touches every page too */
-    return 0;
-}
-
-static void reference_memory_free(backend *b, void *memory)
-{
-    (void)b;
-    free(memory);
-}
-
-static int reference_copy(void *dst, const void *src, size_t bytes)
-{
-    if (bytes)
-        memcpy(dst, src, bytes);
-    return 0;
-}
-
-static int reference_write(backend *b, void *device, const void *host, size_t bytes, ckpt_error *err)
-{
-    (void)b;
-    (void)err;
-    return reference_copy(device, host, bytes);
-}
-
-static int reference_read(backend *b, void *host, const void *device, size_t bytes, ckpt_error *err)
-{
-    (void)b;
-    (void)err;
-    return reference_copy(host, device, bytes);
-}
-
-static int reference_wait(backend *b, ckpt_error *err)
-{
-    (void)b;
-    (void)err;
-    return 0;
 }
 
 static int reference_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
@@ -148,12 +82,12 @@ int backend_reference_new(backend **out, ckpt_error *err)
         .loss = reference_loss,
         .gather = reference_gather,
         .adam = reference_adam,
-        .memory_new = reference_memory_new,
-        .memory_free = reference_memory_free,
-        .write = reference_write,
-        .read = reference_read,
+        .memory_new = host_memory_new,
+        .memory_free = host_memory_free,
+        .write = host_memory_write,
+        .read = host_memory_read,
         .memory_is_host = true,
-        .wait = reference_wait,
+        .wait = host_memory_wait,
         .free = reference_free,
     };
     return 0;

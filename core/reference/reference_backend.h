@@ -28,6 +28,6 @@ int reference_relu_make(reference_op *r, const op_request *request, ckpt_error *
 
 /* Members of the backend. */
 int reference_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err);
-int reference_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err);
+int reference_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *factors, ckpt_error *err);
 
 #endif

@@ -8,18 +8,11 @@
  * 4.1). NaN is left to spread. */
 #include "reference_backend.h"
 
+#include "row.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-
-static size_t loss_largest(const float *logits /* [classes] */, size_t classes)
-{
-    size_t best = 0;
-    for (size_t j = 1; j < classes; j++)
-        if (logits[j] > logits[best])
-            best = j;
-    return best;
-}
 
 int reference_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err)
 {
@@ -33,7 +26,7 @@ int reference_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_erro
     assert(m->count <= m->batch);
     *out = (loss_result){0};
     for (size_t n = 0; n < m->count; n++, logits += classes) {
-        const size_t label = m->labels[n], best = loss_largest(logits, classes);
+        const size_t label = m->labels[n], best = row_largest(logits, classes);
         const double top = (double)logits[best];
         double sum = 0;
 

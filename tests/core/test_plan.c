@@ -234,6 +234,8 @@ static void blocks_fill_channels_up(void **state)
     assert_int_equal(value_bytes(&(value){2, shape, 4, CKPT_F32}), 2 * 8 * 3 * 2 * 4);
     assert_int_equal(value_bytes(&(value){2, shape, 16, CKPT_F32}), 2 * 16 * 3 * 2 * 4);
     assert_int_equal(value_bytes(&(value){2, shape, 1, CKPT_BF16}), 2 * 5 * 3 * 2 * 2);
+    assert_int_equal(value_planes(&(value){2, shape, 1, CKPT_F32}), 2 * 5);
+    assert_int_equal(value_planes(&(value){2, shape, 4, CKPT_F32}), 2 * 2);
 }
 
 /* ---- What goes wrong -------------------------------------------------------------------------------------------- */
