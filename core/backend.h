@@ -7,6 +7,9 @@
  *     forward :  in, params              ->  out, keep
  *     backward:  out_grad, keep, params  ->  in_grad, param_grads       and in, out where it says that it reads them
  *
+ * Functions that can fail return CKPT_ENOMEM, CKPT_EMISSING where the device or its library cannot do what is asked,
+ * and CKPT_EBUG for a failure of theirs that nobody foresaw.
+ *
  * Layout of a value. [batch][channels][height][width] of fp32 is stored as
  *
  *     [batch][channels / block][height][width][block]
@@ -31,6 +34,7 @@
 
 #define BACKEND_ALIGNMENT 64 /* bytes; of all memory that operations get, but for parameters inside their vector */
 #define BACKEND_TEXT_SIZE 96
+#define OP_PARAMS_MAX     (2 * NET_PARAMS_MAX) /* of all layers that one operation does */
 
 typedef struct backend backend;
 typedef struct op op;
@@ -51,11 +55,11 @@ size_t value_planes(const value *v);
 /* What an operation works on in one call. What it did not ask for is NULL. */
 typedef struct op_memory {
     const void *in[NET_INPUTS_MAX];
-    void *in_grad[NET_INPUTS_MAX]; /* NULL: nobody wants it (the batch itself has no gradient) */
+    void *in_grad[NET_INPUTS_MAX]; /* overwritten; NULL: nobody wants it (the batch itself has no gradient) */
     void *out;                     /* written by forward; read by backward only with reads_out */
     const void *out_grad;
-    const float *params[NET_PARAMS_MAX];
-    float *param_grads[NET_PARAMS_MAX]; /* overwritten, not added to */
+    const float *params[OP_PARAMS_MAX]; /* of all its layers, in their order */
+    float *param_grads[OP_PARAMS_MAX];  /* overwritten, not added to */
     void *keep, *scratch;
 } op_memory;
 
@@ -79,9 +83,9 @@ typedef struct op_request {
     size_t layer;      /* the first that is to be done */
     size_t layers_max; /* how many may be done in one go: the next ones read nothing but the one before, and nobody else
                           reads what is between */
-    value in;          /* as it will come */
-    bool training;     /* backward will be called */
-    bool wants_in_grad; /* false for the first layer, and where no layer before has parameters */
+    value in[NET_INPUTS_MAX];           /* as they will come: those that the first layer reads */
+    bool training;                      /* backward will be called */
+    bool wants_in_grad[NET_INPUTS_MAX]; /* false for the batch, and where no layer before has parameters */
 } op_request;
 
 /* Sets forward_bytes and backward_bytes from all else that is set already: each operand once, and what backward reads
@@ -109,6 +113,8 @@ struct backend {
     char isa[BACKEND_TEXT_SIZE];     /* instruction set in use: "avx512_core_bf16"; "" where it does not matter */
     char library[BACKEND_TEXT_SIZE]; /* "oneDNN 2.6.3"; "" */
 
+    /* The operation belongs to the caller, who frees it before the backend; `net` need not live as long. CKPT_EUSAGE
+     * names the layer that this backend cannot do and why. */
     int (*op_new)(op **out, backend *b, const op_request *request, ckpt_error *err);
     int (*loss)(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err);
     /* Samples `indices` of `samples` (bytes of `size` each, in host memory) times `scale` into rows of the batch; rows

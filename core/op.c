@@ -1,16 +1,27 @@
 #include "backend.h"
 
+#include <assert.h>
+
+/* The first layer says what the operation reads; what is between its layers stays inside. */
 void op_count_bytes(op *o, const op_request *request)
 {
     const net *const n = request->net;
-    const double in = (double)value_bytes(&request->in), out = (double)value_bytes(&o->out);
-    const double keep = (double)o->keep_bytes;
-    double params = 0;
+    const layer *const first = &n->layers[request->layer];
+    const double out = (double)value_bytes(&o->out), keep = (double)o->keep_bytes;
+    double in = 0, in_grad = 0, params = 0;
+    bool any_in_grad = false;
 
-    for (const layer *l = &n->layers[request->layer]; l < &n->layers[request->layer + o->layer_count]; l++)
+    assert(o->layer_count >= 1 && o->layer_count <= request->layers_max);
+    for (unsigned i = 0; i < first->input_count; i++) {
+        const double bytes = (double)value_bytes(&request->in[i]);
+        in += bytes;
+        in_grad += request->wants_in_grad[i] ? bytes : 0;
+        any_in_grad |= request->wants_in_grad[i];
+    }
+    for (const layer *l = first; l < first + o->layer_count; l++)
         for (unsigned i = 0; i < l->param_count; i++)
             params += (double)(n->params[l->param_first + i].count * sizeof(float));
     o->forward_bytes = in + out + params + keep;
-    o->backward_bytes = out + params + keep + (o->reads_in ? in : 0) + (o->reads_out ? out : 0) +
-                        (request->wants_in_grad ? in + params : 0);
+    o->backward_bytes =
+        out + params + keep + (o->reads_in ? in : 0) + (o->reads_out ? out : 0) + in_grad + (any_in_grad ? params : 0);
 }

@@ -26,9 +26,9 @@ static int node_make(plan_node *node, const plan *p, size_t first_layer, const v
     const op_request request = {.net = p->net,
                                 .layer = first_layer,
                                 .layers_max = p->net->layer_count - first_layer,
-                                .in = *in,
+                                .in = {*in},
                                 .training = training,
-                                .wants_in_grad = training && params_before > 0};
+                                .wants_in_grad = {training && params_before > 0}};
     size_t param_first;
 
     const int rc = p->backend->op_new(&node->op, p->backend, &request, err);
@@ -121,7 +121,7 @@ static void node_bind(plan_node *node, const plan *p, size_t i, const float *wei
     size_t first;
     const size_t end = node_params(&first, p, node);
 
-    assert(end - first <= NET_PARAMS_MAX);
+    assert(end - first <= OP_PARAMS_MAX);
     node->forward = (op_memory){.in = {plan_memory(p, i, PLACE_VALUE)},
                                 .out = plan_memory(p, i + 1, PLACE_VALUE),
                                 .keep = plan_memory(p, i + 1, PLACE_KEEP),

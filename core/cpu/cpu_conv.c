@@ -73,7 +73,7 @@ int cpu_conv_make(cpu_op *o, const op_request *request, ckpt_error *err)
 {
     int rc = 0;
     const layer *const l = &o->layer;
-    const convolution_request wanted = {l, o->in.batch, o->in.block, request->training, request->wants_in_grad};
+    const convolution_request wanted = {l, o->in.batch, o->in.block, request->training, request->wants_in_grad[0]};
     const double products =
         (double)(l->in.channels * l->kernel_height * l->kernel_width) * (double)(o->in.batch * dims_count(&l->out));
 
@@ -83,7 +83,7 @@ int cpu_conv_make(cpu_op *o, const op_request *request, ckpt_error *err)
     conv_scratch_set(o);
     o->base.reads_in = true;
     o->base.forward_flops = 2 * products;
-    o->base.backward_flops = (request->wants_in_grad ? 4 : 2) * products;
+    o->base.backward_flops = (request->wants_in_grad[0] ? 4 : 2) * products;
     o->base.forward = conv_forward;
     o->base.backward = conv_backward;
 out:

@@ -73,7 +73,7 @@ int cpu_dense_make(cpu_op *o, const op_request *request, ckpt_error *err)
     o->base.reads_out = o->relu;
     o->base.backward_scratch_bytes = o->relu ? value_bytes(&o->base.out) : 0;
     o->base.forward_flops = 2 * products;
-    o->base.backward_flops = (request->wants_in_grad ? 4 : 2) * products;
+    o->base.backward_flops = (request->wants_in_grad[0] ? 4 : 2) * products;
     o->base.forward = dense_forward;
     o->base.backward = dense_backward;
     return 0;

@@ -56,16 +56,16 @@ int cpu_op_new(op **out, backend *b, const op_request *request, ckpt_error *err)
     cpu_op *const o = calloc(1, sizeof *o);
 
     assert(request->layer < request->net->layer_count && request->layers_max >= 1);
-    assert(request->in.dtype == CKPT_F32);
+    assert(request->in[0].dtype == CKPT_F32);
     *out = NULL;
     FAIL_IF_NULL(o, err);
     o->backend = (cpu_backend *)b;
-    o->in = request->in;
+    o->in = request->in[0];
     o->relu = layer_count == 2;
     o->training = request->training;
     o->layer = first->kind == LAYER_RELU ? *last : *first;
     o->base.layer_count = layer_count;
-    o->base.out = (value){request->in.batch, last->out, 1, CKPT_F32};
+    o->base.out = (value){request->in[0].batch, last->out, 1, CKPT_F32};
     o->base.free = op_free;
     snprintf(o->base.name, sizeof o->base.name, "%s%s%s", first->name, layer_count == 2 ? "+" : "",
              layer_count == 2 ? last->name : "");

@@ -30,14 +30,14 @@ static int reference_op_new(op **out, backend *b, const op_request *request, ckp
     (void)b;
 
     assert(request->layer < request->net->layer_count && request->layers_max >= 1);
-    assert(request->in.block == 1 && request->in.dtype == CKPT_F32);
+    assert(request->in[0].block == 1 && request->in[0].dtype == CKPT_F32);
     *out = NULL;
     reference_op *const r = calloc(1, sizeof *r);
     FAIL_IF_NULL(r, err);
     r->layer = *l;
-    r->in = request->in;
+    r->in = request->in[0];
     r->base.layer_count = 1;
-    r->base.out = (value){request->in.batch, l->out, 1, CKPT_F32};
+    r->base.out = (value){request->in[0].batch, l->out, 1, CKPT_F32};
     r->base.free = reference_op_free;
     snprintf(r->base.name, sizeof r->base.name, "%s", l->name);
     TRY(MAKE[l->kind](r, request, err));

@@ -141,7 +141,7 @@ int reference_conv_make(reference_op *r, const op_request *request, ckpt_error *
 
     r->base.reads_in = true;
     r->base.forward_flops = 2 * window * (double)(r->in.batch * dims_count(&l->out));
-    r->base.backward_flops = r->base.forward_flops * (request->wants_in_grad ? 2 : 1);
+    r->base.backward_flops = r->base.forward_flops * (request->wants_in_grad[0] ? 2 : 1);
     r->base.forward = conv_forward;
     r->base.backward = conv_backward;
     return 0;

@@ -68,7 +68,7 @@ int reference_dense_make(reference_op *r, const op_request *request, ckpt_error 
     r->base.reads_in = true;
     r->base.backward_scratch_bytes = features * sizeof(double);
     r->base.forward_flops = 2 * (double)features * (double)(r->in.batch * r->layer.out.channels);
-    r->base.backward_flops = r->base.forward_flops * (request->wants_in_grad ? 2 : 1);
+    r->base.backward_flops = r->base.forward_flops * (request->wants_in_grad[0] ? 2 : 1);
     r->base.forward = dense_forward;
     r->base.backward = dense_backward;
     return 0;

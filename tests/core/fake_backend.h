@@ -96,7 +96,7 @@ static inline int fake_forward(op *o, const op_memory *m, ckpt_error *err)
     fake_fill(m->keep, o->keep_bytes, fake_byte(FAKE_KEEP, v + 1));
     fake_fill(m->scratch, o->forward_scratch_bytes, FAKE_SCRATCH);
     if (!own->owner->bad)
-        fake_check(m->in[0], value_bytes(&own->request.in), fake_byte(FAKE_VALUE, v));
+        fake_check(m->in[0], value_bytes(&own->request.in[0]), fake_byte(FAKE_VALUE, v));
     fake_check(m->out, value_bytes(&o->out), out);
     fake_check(m->keep, o->keep_bytes, fake_byte(FAKE_KEEP, v + 1));
     return fake_called(own->owner, "", o->name, err);
@@ -105,13 +105,13 @@ static inline int fake_forward(op *o, const op_memory *m, ckpt_error *err)
 static inline int fake_backward(op *o, const op_memory *m, ckpt_error *err)
 {
     fake_op *const own = (fake_op *)o;
-    const size_t v = own->index, in_bytes = value_bytes(&own->request.in), out_bytes = value_bytes(&o->out);
+    const size_t v = own->index, in_bytes = value_bytes(&own->request.in[0]), out_bytes = value_bytes(&o->out);
 
     own->memory = *m;
     assert_int_equal((m->scratch != NULL), o->backward_scratch_bytes > 0);
     assert_int_equal((m->in[0] != NULL), o->reads_in);
     assert_int_equal((m->out != NULL), o->reads_out);
-    assert_int_equal((m->in_grad[0] != NULL), own->request.wants_in_grad);
+    assert_int_equal((m->in_grad[0] != NULL), own->request.wants_in_grad[0]);
     assert_non_null(m->out_grad);
     fake_fill(m->in_grad[0], in_bytes, fake_byte(FAKE_GRAD, v));
     fake_fill(m->scratch, o->backward_scratch_bytes, FAKE_SCRATCH);
@@ -140,7 +140,7 @@ static inline size_t fake_fuse(fake_backend *f, const op_request *request)
     const layer *const first = &request->net->layers[request->layer];
     const size_t wanted = f->random_sizes ? 1 + fake_draw(f, 3) : f->fused ? f->fused : 1;
     size_t count = 1, params = first->param_count;
-    while (count < wanted && count < request->layers_max && params + first[count].param_count <= NET_PARAMS_MAX)
+    while (count < wanted && count < request->layers_max && params + first[count].param_count <= OP_PARAMS_MAX)
         params += first[count++].param_count;
     return count;
 }
@@ -161,7 +161,7 @@ static inline int fake_op_new(op **out, backend *b, const op_request *request, c
     assert_true(f->op_count < FAKE_OPS_MAX);
     *own = (fake_op){.owner = f, .request = *request, .index = f->op_count};
     own->base = (op){.layer_count = count,
-                     .out = {request->in.batch, shape, vector || !fake_draw(f, 2) ? 1 : 8, CKPT_F32},
+                     .out = {request->in[0].batch, shape, vector || !fake_draw(f, 2) ? 1 : 8, CKPT_F32},
                      .keep_bytes = request->training ? fake_draw(f, 3000) : 0,
                      .forward_scratch_bytes = fake_draw(f, 3000),
                      .backward_scratch_bytes = fake_draw(f, 3000),

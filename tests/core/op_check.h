@@ -228,9 +228,9 @@ static inline void op_job_open(op_job *j)
         const op_request request = {.net = j->x->net,
                                     .layer = first,
                                     .layers_max = layers_max < left ? layers_max : left,
-                                    .in = in,
+                                    .in = {in},
                                     .training = !j->c->evaluate,
-                                    .wants_in_grad = !j->c->evaluate && (first > j->c->first || !j->c->no_in_grad)};
+                                    .wants_in_grad = {!j->c->evaluate && (first > j->c->first || !j->c->no_in_grad)}};
         assert_true(j->stage_count < OP_STAGES_MAX);
         op_stage *const s = &j->stages[j->stage_count++];
         *s = (op_stage){.layer = first, .in = in};

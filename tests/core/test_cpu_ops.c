@@ -346,9 +346,9 @@ static op *op_of_layer(backend *b, const char *layers, dims in, size_t i, size_t
     const op_request request = {.net = n,
                                 .layer = i,
                                 .layers_max = n->layer_count - i,
-                                .in = {5, n->layers[i].in, block, CKPT_F32},
+                                .in = {{5, n->layers[i].in, block, CKPT_F32}},
                                 .training = true,
-                                .wants_in_grad = i > 0};
+                                .wants_in_grad = {i > 0}};
     op_assert_ok(b->op_new(&o, b, &request, &err), &err);
     net_free(n); /* an operation does not need it any more */
     return o;
@@ -394,7 +394,7 @@ static void too_large_a_window_is_refused_by_name(void **state)
     op *o = NULL;
 
     op_assert_ok(net_parse(&n, "maxpool 17, flatten, dense 3", (dims){1, 17, 17}, 3, &err), &err);
-    const op_request request = {.net = n, .layer = 0, .layers_max = 1, .in = {5, n->input, 1, CKPT_F32}};
+    const op_request request = {.net = n, .layer = 0, .layers_max = 1, .in = {{5, n->input, 1, CKPT_F32}}};
     assert_int_equal(p->cpu->op_new(&o, p->cpu, &request, &err), CKPT_EUSAGE);
     assert_non_null(strstr(err.message, "maxpool1"));
     net_free(n);

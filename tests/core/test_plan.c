@@ -65,10 +65,10 @@ static void operations_are_asked_for_with_what_comes_in_and_what_may_follow(void
         assert_ptr_equal(r->net, made.net);
         assert_int_equal(r->layer, EXPECTED[i].layer);
         assert_int_equal(r->layers_max, EXPECTED[i].layers_max);
-        assert_int_equal(r->in.batch, 4);
-        assert_int_equal(dims_count(&r->in.shape), EXPECTED[i].features);
+        assert_int_equal(r->in[0].batch, 4);
+        assert_int_equal(dims_count(&r->in[0].shape), EXPECTED[i].features);
         assert_true(r->training);
-        assert_int_equal(r->wants_in_grad, EXPECTED[i].wants_in_grad);
+        assert_int_equal(r->wants_in_grad[0], EXPECTED[i].wants_in_grad);
     }
     fake_plan_clear(&made);
 }
@@ -80,7 +80,7 @@ static void evaluation_asks_for_no_way_back(void **state)
     fake_plan made = fake_plan_make(&f, MLP, IMAGE, 4, PLAN_EVALUATE);
     for (size_t i = 0; i < 4; i++) {
         assert_false(f.ops[i]->request.training);
-        assert_false(f.ops[i]->request.wants_in_grad);
+        assert_false(f.ops[i]->request.wants_in_grad[0]);
     }
     fake_plan_clear(&made);
 }
@@ -101,14 +101,16 @@ static void operations_get_the_parameters_of_their_layers(void **state)
     f.fused = 2;
     fake_plan made = fake_plan_make(&f, "relu, conv 2 3, flatten, relu, dense 3, dense 2", IMAGE, 4, PLAN_TRAIN);
     const param *const params = made.net->params;
-    assert_int_equal(f.op_count, 4); /* relu and conv; flatten and relu; dense; dense */
+    assert_int_equal(f.op_count, 3); /* relu and conv; flatten and relu; both dense, with weight and bias each */
     assert_int_equal(run(&made, NULL), 0);
     for (size_t i = 0; i < 2; i++) {
         assert_ptr_equal(f.ops[0]->memory.params[i], made.weights + params[i].offset);
         assert_ptr_equal(f.ops[0]->memory.param_grads[i], made.grads + params[i].offset);
         assert_null(f.ops[1]->memory.params[i]);
-        assert_ptr_equal(f.ops[3]->memory.params[i], made.weights + params[4 + i].offset);
-        assert_ptr_equal(f.ops[3]->memory.param_grads[i], made.grads + params[4 + i].offset);
+    }
+    for (size_t i = 0; i < OP_PARAMS_MAX; i++) {
+        assert_ptr_equal(f.ops[2]->memory.params[i], made.weights + params[2 + i].offset);
+        assert_ptr_equal(f.ops[2]->memory.param_grads[i], made.grads + params[2 + i].offset);
     }
     fake_plan_clear(&made);
 }

@@ -38,9 +38,9 @@ static op *op_of_layer(backend *b, size_t i, bool training, bool wants_in_grad)
     const op_request request = {.net = n,
                                 .layer = i,
                                 .layers_max = n->layer_count - i,
-                                .in = {5, n->layers[i].in, 1, CKPT_F32},
+                                .in = {{5, n->layers[i].in, 1, CKPT_F32}},
                                 .training = training,
-                                .wants_in_grad = wants_in_grad};
+                                .wants_in_grad = {wants_in_grad}};
     op_assert_ok(b->op_new(&o, b, &request, &err), &err);
     net_free(n); /* an operation does not need it any more */
     return o;
@@ -110,7 +110,7 @@ static void window_whose_places_no_byte_can_count_is_refused(void **state)
     op *o = NULL;
 
     op_assert_ok(net_parse(&n, "maxpool 17x16 stride 16, flatten, dense 1", (dims){1, 17, 16}, 1, &err), &err);
-    const op_request request = {.net = n, .layers_max = 1, .in = {1, {1, 17, 16}, 1, CKPT_F32}, .training = true};
+    const op_request request = {.net = n, .layers_max = 1, .in = {{1, {1, 17, 16}, 1, CKPT_F32}}, .training = true};
     assert_int_equal(b->op_new(&o, b, &request, &err), CKPT_EUSAGE);
     assert_string_equal(err.message, "maxpool1: windows of 17x16 are larger than 256 numbers");
     assert_null(o);
@@ -218,7 +218,7 @@ static void want_of_memory_is_told(void **state)
     assert_true(alloc_fail_disarm());
     assert_null(other);
     op_assert_ok(net_parse(&n, "flatten, dense 1", (dims){1, 2, 2}, 1, &err), &err);
-    const op_request request = {.net = n, .layers_max = 1, .in = {1, {1, 2, 2}, 1, CKPT_F32}};
+    const op_request request = {.net = n, .layers_max = 1, .in = {{1, {1, 2, 2}, 1, CKPT_F32}}};
     alloc_fail_arm(1);
     assert_int_equal(b->op_new(&o, b, &request, &err), CKPT_ENOMEM);
     assert_true(alloc_fail_disarm());
