@@ -18,7 +18,7 @@ static uint64_t saves_asked(const ckpt_training_result *r)
 }
 
 /* Time that the training stood still for one save, on average. */
-static double blocked_seconds(const ckpt_training_result *r)
+static double blocked_seconds_mean(const ckpt_training_result *r)
 {
     const uint64_t asked = saves_asked(r);
     return asked ? r->blocked_seconds / (double)asked : 0;
@@ -26,10 +26,12 @@ static double blocked_seconds(const ckpt_training_result *r)
 
 static void print_accuracy(const ckpt_training_result *r)
 {
-    if (isfinite(r->test_accuracy))
+    const bool tested = isfinite(r->test_accuracy);
+
+    if (tested)
         printf("accuracy     %.2f %% of the test samples\n", 100 * r->test_accuracy);
     if (isfinite(r->best_val_accuracy))
-        printf("             %.2f %% of those held back, at best\n", 100 * r->best_val_accuracy);
+        printf("%-11s  %.2f %% in validation, at best\n", tested ? "" : "accuracy", 100 * r->best_val_accuracy);
 }
 
 static void print_saves(const ckpt_training_result *r)
@@ -42,7 +44,7 @@ static void print_saves(const ckpt_training_result *r)
     if (r->saves_failed)
         printf(", %" PRIu64 " failed", r->saves_failed);
     printf("\nwritten      %s\n", print_sizes(sizes, r->raw_bytes, r->stored_bytes));
-    printf("blocked      %.1f ms for each save\n", 1000 * blocked_seconds(r));
+    printf("blocked      %.1f ms for each save\n", 1000 * blocked_seconds_mean(r));
 }
 
 static int print_result_json(const ckpt_training_result *r, ckpt_error *err)
@@ -62,7 +64,7 @@ static int print_result_json(const ckpt_training_result *r, ckpt_error *err)
     TRY(json_out_set(object, "saves_failed", json_out_count(r->saves_failed), err));
     TRY(json_out_set(object, "raw_bytes", json_out_count(r->raw_bytes), err));
     TRY(json_out_set(object, "stored_bytes", json_out_count(r->stored_bytes), err));
-    TRY(json_out_set(object, "blocked_seconds", json_out_real(blocked_seconds(r)), err));
+    TRY(json_out_set(object, "blocked_seconds_mean", json_out_real(blocked_seconds_mean(r)), err));
     TRY(json_out_set(object, "memory_bytes", json_out_count(r->memory_bytes), err));
     TRY(json_out_line(stdout, object, err));
 out:
