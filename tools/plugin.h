@@ -9,14 +9,12 @@
 /* What is called of <ckpt/train.h>, without its `ckpt_`. */
 #define PLUGIN_FUNCTIONS(X)                                                                                            \
     X(train_version)                                                                                                   \
-    X(train_built_with)                                                                                                \
     X(recipe_open)                                                                                                     \
     X(recipe_open_run)                                                                                                 \
     X(recipe_set)                                                                                                      \
     X(recipe_check)                                                                                                    \
     X(recipe_print)                                                                                                    \
     X(recipe_free)                                                                                                     \
-    X(recipe_preset)                                                                                                   \
     X(training_new)                                                                                                    \
     X(training_resume)                                                                                                 \
     X(training_run)                                                                                                    \
