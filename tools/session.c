@@ -6,30 +6,53 @@
 #include "output.h"
 #include "pool.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define NOTES_MAX 10 /* of one run; the rest are counted */
+#define NOTES_MAX      10   /* of one run; the rest are counted */
+#define SAME_SIGNAL_MS 1000 /* what comes within that time is the first signal again */
 
 static volatile sig_atomic_t stop_signal; /* the first that came; 0: none */
+static atomic_llong stop_time_ms;         /* when it came; 0: none did */
 
-static void on_signal(int number)
+static long long now_ms(void)
 {
-    if (!stop_signal)
-        stop_signal = number;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
 }
 
-/* Once: a second signal has its usual effect, should the work not come to its next progress call. A signal that the
- * caller ignores, as a shell does for what runs in the background, stays ignored. */
+/* A second signal has its usual effect, should the work not come to its next progress call. But who stops a job often
+ * does it twice at once: timeout(1) signals the program and then its group, a wrapper passes on a Ctrl-C that the
+ * terminal has given to both. Any thread may be here. */
+static void on_signal(int number)
+{
+    const int kept = errno;
+    const long long now = now_ms();
+    long long first = 0;
+
+    if (atomic_compare_exchange_strong(&stop_time_ms, &first, now)) {
+        stop_signal = number;
+    } else if (now - first > SAME_SIGNAL_MS) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number);
+    }
+    errno = kept;
+}
+
+/* A signal that the caller ignores, as a shell does for what runs in the background, stays ignored. */
 static void catch_signal(int number)
 {
-    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before, action = {.sa_handler = on_signal};
 
     sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -39,7 +62,7 @@ static void catch_signal(int number)
 void session_catch_signals(session *s)
 {
     if (s->catches_signals)
-        return; /* a second signal is on its way to its usual effect */
+        return;
     s->catches_signals = true;
     catch_signal(SIGINT);
     catch_signal(SIGTERM);

@@ -45,7 +45,8 @@ void session_work_end(session *s); /* also when nothing is under way */
 void session_count_begin(session *s, const char *what, uint64_t done);
 void session_count(session *s, uint64_t done, uint64_t total);
 
-/* From now on the first SIGINT or SIGTERM makes session_stopped() true; a second one has its usual effect. */
+/* From now on the first SIGINT or SIGTERM makes session_stopped() true; another one, more than a second later, has its
+ * usual effect. */
 void session_catch_signals(session *s);
 bool session_stopped(void);
 int session_signal(void); /* the one that stopped it, or 0 */

@@ -13,6 +13,7 @@
 int training_job_open(training_job *job, session *s, ckpt_error *err)
 {
     *job = (training_job){.s = s, .options = CKPT_TRAINING_OPTIONS_INIT};
+    session_catch_signals(s); /* while data are read, too: it is saved before the first step then */
     training_view_init(&job->view, s);
     job->options.data = arguments_text(&s->args, "data");
     job->options.threads = s->threads;
@@ -188,7 +189,6 @@ int training_job_run(training_job *job, ckpt_error *err)
     ckpt_training_result result = {0};
     session *const s = job->s;
 
-    session_catch_signals(s);
     const int run_rc = job->plugin.training_run(&result, job->training, err);
     session_work_end(s);
     if (run_rc && run_rc != CKPT_EWINDOW)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-/* Is interrupted during its work, says something, and is interrupted again. */
-static void be_interrupted_twice(int number)
+/* Is interrupted during its work, says something, and is interrupted again, after so many milliseconds. */
+static void be_interrupted_twice(int number, unsigned wait_ms)
 {
     session s = {0};
     const int null = open("/dev/null", O_WRONLY);
@@ -25,20 +25,35 @@ static void be_interrupted_twice(int number)
         _exit(2);
     session_note(&s, "a note");
     session_work_begin(&s, "more work");
+    usleep(wait_ms * 1000);
     raise(number);
-    _exit(3);
+    _exit(session_signal() == number ? 0 : 3);
 }
 
-static void assert_second_signal_kills(int number)
+static int status_of_interrupted_twice(int number, unsigned wait_ms)
 {
     int status = 0;
     const pid_t pid = fork();
     if (pid == 0)
-        be_interrupted_twice(number);
+        be_interrupted_twice(number, wait_ms);
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void assert_second_signal_kills(int number)
+{
+    const int status = status_of_interrupted_twice(number, 1100);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), number);
+}
+
+/* As timeout(1) and wrappers do it. */
+static void a_signal_that_comes_twice_at_once_is_one(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_interrupted_twice(SIGINT, 0), 0);
+    assert_int_equal(status_of_interrupted_twice(SIGTERM, 0), 0);
 }
 
 static void a_second_signal_ends_the_program_whatever_was_noted_between(void **state)
@@ -104,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_signal_ends_the_program_whatever_was_noted_between),
+        cmocka_unit_test(a_signal_that_comes_twice_at_once_is_one),
         cmocka_unit_test(the_signal_that_stopped_the_work_is_known),
         cmocka_unit_test(a_note_of_the_library_is_told_once),
     };
