@@ -21,7 +21,7 @@ for package_and_debian in Cmocka:libcmocka-dev Python3:python3; do
     echo "without $package: no tests"
 done
 
-for package_and_debian in Dnnl:libdnnl-dev ZLIB:zlib1g-dev; do
+for package_and_debian in Dnnl:libdnnl-dev OpenMP:gcc ZLIB:zlib1g-dev; do
     package=${package_and_debian%:*} debian=${package_and_debian#*:}
     configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
     says $package "* training, it needs $debian, which is missing"
