@@ -73,5 +73,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckptConfig.cmake ${CMAKE_CURRENT_BINAR
 install(FILES ${CKPT_PC_FILES} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES LICENSE README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 # Where the links of the README lead.
-install(FILES docs/determinism.md docs/errors.md docs/format.md docs/python.md docs/training.md
+install(FILES docs/benchmarks.md docs/determinism.md docs/errors.md docs/format.md docs/python.md docs/training.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
+install(FILES docs/examples/training.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs/examples COMPONENT program)
