@@ -233,6 +233,8 @@ static int trainer_begin_again(ckpt_training *g, const recipe_values *values, co
         return CKPT_EUSAGE;
     }
     const int rc = trainer_begin(g, values, path, digest, r->options->profile, err);
+    if (rc == CKPT_ENOTFOUND && !r->options->data)
+        error_hint(err, "the run had its data there; --data FOLDER says where they are now");
     return rc == CKPT_ENOTFOUND || rc == CKPT_EDATA ? error_recode(err, CKPT_EUSAGE) : rc;
 }
 
