@@ -246,7 +246,7 @@ static int limits_check(const ckpt_training *g, ckpt_error *err)
     const bool epochs_over = s->epoch > s->recipe.epochs || (s->epoch == s->recipe.epochs && s->position > 0);
 
     FAIL_IF(epochs_over, err, CKPT_EUSAGE, "run %s is in epoch %" PRIu64 " already, beyond run.epochs %" PRIu64,
-            s->recipe.name, s->epoch, s->recipe.epochs);
+            s->recipe.name, s->epoch + (s->position > 0), s->recipe.epochs);
     FAIL_IF(s->recipe.steps && s->step > s->recipe.steps, err, CKPT_EUSAGE,
             "run %s is at step %" PRIu64 " already, beyond run.steps %" PRIu64, s->recipe.name, s->step,
             s->recipe.steps);
@@ -296,9 +296,10 @@ static void started_again(ckpt_training *g, const resumption *r)
 {
     const state *const s = &g->trainer.state;
 
-    snprintf(g->started, sizeof g->started, "resumed %s at epoch %" PRIu64 ", step %" PRIu64 " of %" PRIu64 " (%s%s)",
-             s->recipe.name, s->epoch, s->step, trainer_steps_total(&g->trainer),
-             r->same ? "identical" : "equivalent: ", r->why);
+    snprintf(g->started, sizeof g->started,
+             "resumed %s in epoch %" PRIu64 " of %" PRIu64 ", at step %" PRIu64 " of %" PRIu64 " (%s%s)",
+             s->recipe.name, s->epoch < s->recipe.epochs ? s->epoch + 1 : s->recipe.epochs, s->recipe.epochs, s->step,
+             trainer_steps_total(&g->trainer), r->same ? "identical" : "equivalent: ", r->why);
 }
 
 int ckpt_training_resume(ckpt_training **out, const char *name, const ckpt_recipe *recipe,

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 for line in "epoch 0: validation accuracy" "test accuracy 0.[0-9]* after 4 steps"; do
     grep -q "^$line" "$work/first" || { echo "no line '$line' in:"; cat "$work/first"; exit 1; }
 done
-for line in "resumed mnist-cnn at epoch 1, step 4 of 8 (identical)" "test accuracy 0.[0-9]* after 8 steps"; do
+for line in "resumed mnist-cnn in epoch 2 of 2, at step 4 of 8 (identical)" "test accuracy 0.[0-9]* after 8 steps"; do
     grep -q "^$line" "$work/second" || { echo "no line '$line' in:"; cat "$work/second"; exit 1; }
 done
 ! "$program" "$work" "$work" 3 2>"$work/third" || { echo "trained without data"; exit 1; }

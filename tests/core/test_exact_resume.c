@@ -51,12 +51,12 @@ static void assert_as_unstopped(const fixture *f)
 static void resumed_at_step(fixture *f, uint64_t step)
 {
     char begin[TEXT_MAX];
-    const uint64_t epoch = step > EPOCH_STEPS ? 1 : 0; /* at its end it has not been validated */
+    const uint64_t epoch = step > EPOCH_STEPS ? 2 : 1; /* at its end it has not been validated */
 
     train_until(f, step);
     fixture_resume(f, NULL);
-    snprintf(begin, sizeof begin, "resumed small at epoch %" PRIu64 ", step %" PRIu64 " of 24 (identical)", epoch,
-             step);
+    snprintf(begin, sizeof begin, "resumed small in epoch %" PRIu64 " of 2, at step %" PRIu64 " of 24 (identical)",
+             epoch, step);
     assert_string_equal(f->text[CKPT_TRAINING_STARTED], begin);
     assert_as_unstopped(f);
 }

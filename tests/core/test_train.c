@@ -176,7 +176,7 @@ static void a_run_is_not_taken_back(void **state)
 
     train_to(f, EPOCH_STEPS + 1);
     assert_int_equal(resume(f, NULL, NULL, NULL, "1"), CKPT_EUSAGE);
-    assert_string_equal(f->err.message, "run small is in epoch 1 already, beyond run.epochs 1");
+    assert_string_equal(f->err.message, "run small is in epoch 2 already, beyond run.epochs 1");
     options.steps = "12";
     assert_int_equal(ckpt_training_resume(&training, NULL, NULL, &options, &f->err), CKPT_EUSAGE);
     assert_string_equal(f->err.message, "run small is at step 13 already, beyond run.steps 12");
@@ -195,7 +195,7 @@ static void the_newest_run_is_resumed_when_none_is_named(void **state)
     fixture_train(f, recipe);
     f->stop_at = 3;
     fixture_resume(f, NULL);
-    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed second at epoch 0, step 1 of 24 (identical)");
+    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed second in epoch 1 of 2, at step 1 of 24 (identical)");
     ckpt_recipe_free(recipe);
 }
 
@@ -237,7 +237,7 @@ static void a_restart_leaves_the_old_checkpoints_behind(void **state)
 
     f->stop_at = 1;
     fixture_resume(f, NULL);
-    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed small at epoch 0, step 0 of 24 (identical)");
+    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed small in epoch 1 of 2, at step 0 of 24 (identical)");
 }
 
 static void threads_are_taken_again_or_named(void **state)
@@ -255,14 +255,14 @@ static void threads_are_taken_again_or_named(void **state)
     fixture_run(f, training);
     f->stop_at = 2;
     fixture_resume(f, NULL);
-    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed small at epoch 0, step 1 of 24 (identical)");
+    assert_string_equal(f->text[CKPT_TRAINING_STARTED], "resumed small in epoch 1 of 2, at step 1 of 24 (identical)");
 
     options.data = NULL;
     options.threads = 2;
     MUST(ckpt_training_resume(&training, NULL, NULL, &options, ERR));
     fixture_run(f, training);
     assert_string_equal(f->text[CKPT_TRAINING_STARTED],
-                        "resumed small at epoch 0, step 2 of 24 (equivalent: threads 2 instead of 1)");
+                        "resumed small in epoch 1 of 2, at step 2 of 24 (equivalent: threads 2 instead of 1)");
     ckpt_recipe_free(recipe);
 }
 
