@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#define LOSS_PLAIN_MAX 999.9
+
 void training_view_init(training_view *v, session *s)
 {
     *v = (training_view){.s = s};
@@ -44,6 +46,24 @@ static void hide_progress(training_view *v)
 
 /* ---- Lines ---- */
 
+/* A loss that went far astray stays in its column. */
+static void print_loss(double loss)
+{
+    if (loss < LOSS_PLAIN_MAX)
+        printf("  %8.4f", loss);
+    else
+        printf("  %8.2e", loss);
+}
+
+/* Without steps of this process there is no rate: an epoch that was only validated. */
+static void print_rate(double images_per_s)
+{
+    if (isfinite(images_per_s))
+        printf("  %8.0f", images_per_s);
+    else
+        printf("  %8s", "-");
+}
+
 static void print_numbers(training_view *v, const ckpt_training_event *e)
 {
     char epoch[UNITS_TEXT_SIZE], step[2 * UNITS_TEXT_SIZE], left[UNITS_TEXT_SIZE];
@@ -55,7 +75,11 @@ static void print_numbers(training_view *v, const ckpt_training_event *e)
     snprintf(epoch, sizeof epoch, "%" PRIu64 "/%" PRIu64, e->epoch + 1, e->epochs);
     snprintf(step, sizeof step, "%" PRIu64 "/%" PRIu64, e->step, e->steps);
     format_duration(left, e->seconds_left);
-    printf("%7s  %13s  %8.4f  %6.2f %%  %8.0f  %8s", epoch, step, e->loss, 100 * e->accuracy, e->images_per_s, left);
+    printf("%7s  %13s", epoch, step);
+    print_loss(e->loss);
+    printf("  %6.2f %%", 100 * e->accuracy);
+    print_rate(e->images_per_s);
+    printf("  %8s", left);
     if (e->kind == CKPT_TRAINING_EPOCH && isfinite(e->val_accuracy))
         printf("  %.2f %%%s", 100 * e->val_accuracy, e->best ? ", best" : "");
     putchar('\n');
