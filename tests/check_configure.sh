@@ -17,14 +17,14 @@ says() { # PACKAGE TEXT
 for package_and_debian in Cmocka:libcmocka-dev Python3:python3; do
     package=${package_and_debian%:*} debian=${package_and_debian#*:}
     configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
-    says $package "* tests, they need $debian, which is missing; \`tools/deps.sh test\` installs it"
+    says $package "* tests, missing: $debian; \`tools/deps.sh test\` installs it"
     echo "without $package: no tests"
 done
 
 for package_and_debian in Dnnl:libdnnl-dev OpenMP:gcc ZLIB:zlib1g-dev; do
     package=${package_and_debian%:*} debian=${package_and_debian#*:}
     configure $package || { cat "$tmp/$package"; echo "does not configure without $package"; exit 1; }
-    says $package "* training, it needs $debian, which is missing"
+    says $package "* training, missing: $debian"
     echo "without $package: no training"
 done
 
