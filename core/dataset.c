@@ -1,5 +1,8 @@
 #include "dataset.h"
 
+#include "idx.h"
+#include "npz_mnist.h"
+
 #include "bytes.h"
 #include "fail.h"
 #include "file.h"

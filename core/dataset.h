@@ -5,11 +5,7 @@
  *     train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte  t10k-labels-idx1-ubyte
  *
  * in one folder ("train-images.idx3-ubyte", as some unpackers write it, is found too), or as mnist.npz, the file of
- * Keras (x_train, y_train, x_test, y_test).
- *
- *     IDX := 0 0 type rank  size{rank}  element*      numbers big-endian, type 8 is unsigned byte
- * (yann.lecun.com/exdb/mnist)
- */
+ * Keras (x_train, y_train, x_test, y_test). */
 #ifndef CORE_DATASET_H
 #define CORE_DATASET_H
 
@@ -46,21 +42,5 @@ typedef struct dataset {
 int dataset_open(dataset **out, const char *path, size_t classes, ckpt_error *err);
 void dataset_free(dataset *d);  /* NULL is fine */
 void dataset_clear(dataset *d); /* what it holds; a zeroed one is fine */
-
-/* One IDX file, plain or .gz (by its first bytes, not its name), of the rank wanted. `data` is malloc'ed. */
-typedef struct idx {
-    uint8_t *data;
-    unsigned rank;
-    size_t shape[3];
-} idx;
-int idx_read(idx *out, const char *path, unsigned rank, ckpt_error *err);
-void idx_clear(idx *file);
-/* The same from memory, for tests of hostile input; `path` is for messages. */
-int idx_parse(idx *out, const void *data, size_t size, const char *path, unsigned rank, ckpt_error *err);
-
-/* mnist.npz: stored or deflated members, u8 images [n][28][28] (or of another size) and labels of any integer type.
- * Fills in shape, train and test. */
-int npz_read(dataset *out, const char *path, ckpt_error *err);
-int npz_parse(dataset *out, const void *data, size_t size, const char *path, ckpt_error *err); /* from memory */
 
 #endif

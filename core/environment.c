@@ -1,7 +1,8 @@
-#include "state.h"
+#include "environment.h"
 
 #include "cpu.h"
 
+#include <ckpt/train.h>
 #include <stdio.h>
 #include <string.h>
 

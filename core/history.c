@@ -1,4 +1,4 @@
-#include "state.h"
+#include "history.h"
 
 #include "fail.h"
 
@@ -25,7 +25,7 @@ int history_reserve(history *h, size_t rows, ckpt_error *err)
 {
     int rc = 0;
 
-    rows = rows < STATE_HISTORY_MAX ? rows : STATE_HISTORY_MAX;
+    rows = rows < HISTORY_ROWS_MAX ? rows : HISTORY_ROWS_MAX;
     if (rows <= h->capacity)
         goto out;
     TRY(column_resize(&h->step, rows, err));
@@ -50,7 +50,7 @@ static void drop_oldest(history *h)
 void history_add(history *h, int64_t step, double loss, double accuracy, double val_accuracy)
 {
     /* Which rows are dropped must not depend on how much was reserved: it would show in the checkpoint. */
-    assert(h->count < h->capacity || h->capacity == STATE_HISTORY_MAX);
+    assert(h->count < h->capacity || h->capacity == HISTORY_ROWS_MAX);
     if (h->count == h->capacity)
         drop_oldest(h);
     h->step[h->count] = step;

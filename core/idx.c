@@ -1,4 +1,5 @@
-/* IDX: the file format of MNIST. */
+#include "idx.h"
+
 #include "dataset.h"
 
 #include "checked.h"
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANK_MAX       (sizeof((idx *)0)->shape / sizeof(size_t))
 #define MAGIC_SIZE     4
 #define SIZE_SIZE      4 /* bytes of one size in the header */
 #define UNSIGNED_BYTES 8 /* the type of elements that images and labels have */
@@ -40,7 +40,7 @@ static int magic_check(const unsigned char magic[MAGIC_SIZE], const char *path, 
 static int shape_read(idx *out, uint64_t *count, inflow *in, const char *path, unsigned rank, ckpt_error *err)
 {
     int rc = 0;
-    unsigned char sizes[RANK_MAX * SIZE_SIZE];
+    unsigned char sizes[IDX_RANK_MAX * SIZE_SIZE];
     size_t got;
 
     TRY(inflow_read(&got, in, sizes, rank * SIZE_SIZE, err));
@@ -94,7 +94,7 @@ static int idx_read_source(idx *out, const zip_source *source, unsigned rank, ck
     size_t got;
     uint64_t count = 0;
 
-    assert(rank >= 1 && rank <= RANK_MAX);
+    assert(rank >= 1 && rank <= IDX_RANK_MAX);
     *out = (idx){0};
     TRY(inflow_detect(&packing, source, err));
     TRY(inflow_open(&in, source, 0, source->size, packing, path, err));

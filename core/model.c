@@ -1,6 +1,9 @@
 /* Models: see <ckpt/train.h>. */
+#include "evaluator.h"
+#include "report.h"
 #include "row.h"
-#include "trainer.h"
+#include "run_meta.h"
+#include "state.h"
 
 #include "fail.h"
 
@@ -43,7 +46,7 @@ static int data_read(ckpt_model *m, const char *path, const ckpt_content *conten
 {
     int rc = 0;
     const ckpt_info *const info = ckpt_content_info(content);
-    const char *const given = path ? path : info ? info_meta(info, "data") : NULL;
+    const char *const given = path ? path : info ? run_meta_get(info, RUN_META_DATA) : NULL;
 
     if (!given) {
         rc = error_set(err, CKPT_EUSAGE, "the state does not say where its data are");

@@ -1,5 +1,4 @@
-/* mnist.npz: four arrays in a zip archive, as numpy.savez and Keras write them. */
-#include "dataset.h"
+#include "npz_mnist.h"
 
 #include "bytes.h"
 #include "fail.h"

@@ -1,5 +1,5 @@
 /* The recipe that a run was begun with, out of its newest good checkpoint. */
-#include "trainer.h"
+#include "run_finder.h"
 
 #include "fail.h"
 

@@ -1,4 +1,4 @@
-#include "trainer.h"
+#include "report.h"
 
 #include "clock.h"
 

@@ -1,29 +1,14 @@
-#include "trainer.h"
+#include "run_finder.h"
+
+#include "run_meta.h"
 
 #include "fail.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define META_RUN     "run"
 #define ID_SHOWN     8 /* digits of an id in messages */
 #define OTHERS_SHOWN 5 /* runs that a hint names */
-
-const char *info_meta(const ckpt_info *info, const char *key)
-{
-    for (size_t i = 0; i < info->meta_count; i++)
-        if (strcmp(info->meta[i].key, key) == 0)
-            return info->meta[i].value;
-    return NULL;
-}
-
-/* Is it a checkpoint of the run, or with NULL of any? */
-static bool is_of_run(const ckpt_info *info, const char *run)
-{
-    const char *const name = info_meta(info, META_RUN);
-
-    return name && (!run || strcmp(name, run) == 0);
-}
 
 int run_exists(bool *exists, ckpt_store *store, const char *run, ckpt_error *err)
 {
@@ -32,8 +17,7 @@ int run_exists(bool *exists, ckpt_store *store, const char *run, ckpt_error *err
 
     *exists = false;
     TRY(ckpt_list_new(&list, store, err));
-    for (size_t i = 0; i < ckpt_list_count(list) && !*exists; i++)
-        *exists = is_of_run(ckpt_list_get(list, i), run);
+    *exists = run_meta_newest(list, run) != NULL;
 out:
     ckpt_list_free(list);
     return rc;
@@ -45,7 +29,7 @@ out:
 static bool was_seen(const ckpt_list *list, size_t i, const char *run)
 {
     for (size_t k = 0; k < i; k++)
-        if (is_of_run(ckpt_list_get(list, k), run))
+        if (run_meta_is_of(ckpt_list_get(list, k), run))
             return true;
     return false;
 }
@@ -58,7 +42,7 @@ static int fail_not_found(const ckpt_list *list, const char *run, ckpt_error *er
                        : error_set(err, CKPT_ENOTFOUND, "the store has no checkpoint of a run");
 
     for (size_t i = 0; i < ckpt_list_count(list) && count < OTHERS_SHOWN; i++) {
-        const char *const name = info_meta(ckpt_list_get(list, i), META_RUN);
+        const char *const name = run_meta_get(ckpt_list_get(list, i), RUN_META_RUN);
         if (!name || was_seen(list, i, name))
             continue;
         const int added = snprintf(others + size, sizeof others - size, "%s%.64s", count ? ", " : "", name);
@@ -136,7 +120,7 @@ int run_find(ckpt_store *store, const char *run, report *r, run_take_fn take, vo
     TRY(ckpt_list_new(&list, store, err));
     for (size_t i = 0; i < ckpt_list_count(list); i++) {
         const ckpt_info *const info = ckpt_list_get(list, i);
-        if (!is_of_run(info, run))
+        if (!run_meta_is_of(info, run))
             continue;
         rc = try_one(&none, &f, info, &why);
         if (rc == 0)

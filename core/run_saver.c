@@ -1,4 +1,4 @@
-#include "trainer.h"
+#include "run_saver.h"
 
 #include "clock.h"
 #include "fail.h"
@@ -165,20 +165,20 @@ static void meta_fill(meta *m, const run_saver *v, save_reason reason, double va
     snprintf(m->epoch, sizeof m->epoch, "%" PRIu64, v->state->epoch);
     real_decimal(m->seconds, before + clock_seconds() - r->begin, 1);
     real_decimal(m->images_per_s, r->train_seconds > 0 ? (double)r->images / r->train_seconds : 0, 1);
-    meta_add(m, "run", v->state->recipe.name);
+    meta_add(m, RUN_META_RUN, v->state->recipe.name);
     meta_add(m, "epoch", m->epoch);
     if (v->data_path)
-        meta_add(m, "data", v->data_path);
+        meta_add(m, RUN_META_DATA, v->data_path);
     meta_add(m, "host", v->host);
     meta_add(m, "seconds", m->seconds);
     meta_add(m, "images_per_s", m->images_per_s);
     meta_add(m, "reason", REASONS[reason]);
     if (reason == SAVE_EPOCH || reason == SAVE_BEST) {
         real_decimal(m->accuracy, val_accuracy, 6);
-        meta_add(m, "val_acc", m->accuracy);
+        meta_add(m, RUN_META_VAL_ACC, m->accuracy);
     } else if (reason == SAVE_FINAL) {
         real_decimal(m->accuracy, test_accuracy, 6);
-        meta_add(m, "test_acc", m->accuracy);
+        meta_add(m, RUN_META_TEST_ACC, m->accuracy);
     }
 }
 
@@ -291,7 +291,7 @@ static void notes_tell(run_saver *v)
 static bool prune(run_saver *v)
 {
     const recipe_values *const recipe = &v->state->recipe;
-    const ckpt_value own = {"run", recipe->name}; /* what else is in the store is not ours to remove */
+    const ckpt_value own = {RUN_META_RUN, recipe->name}; /* what else is in the store is not ours to remove */
     ckpt_error why;
 
     v->unpruned = 0;

@@ -27,32 +27,17 @@
 #ifndef CORE_STATE_H
 #define CORE_STATE_H
 
-#include "backend.h"
+#include "environment.h"
+#include "history.h"
+#include "net.h"
 #include "recipe.h"
 
 #include "hash.h"
 
 #include <ckpt/store.h>
 
-#define STATE_VERSION     "1"
-#define STATE_FILE_NAME   "state.safetensors"
-#define STATE_HISTORY_MAX 65536u /* rows; the oldest are dropped beyond */
-
-/* What the bits of the next steps depend on beside recipe and data. */
-typedef struct environment {
-    unsigned threads;
-    char isa[BACKEND_TEXT_SIZE], library[BACKEND_TEXT_SIZE], cpu[BACKEND_TEXT_SIZE], version[BACKEND_TEXT_SIZE];
-} environment;
-
-void environment_get(environment *out, const backend *b);
-/* Writes one line about what differs, "" when nothing does. Returns whether the bits will be the same. */
-bool environment_same(char *why, size_t why_size, const environment *recorded, const environment *now);
-
-typedef struct history {
-    int64_t *step;
-    double *loss, *accuracy, *val_accuracy;
-    size_t count, capacity;
-} history;
+#define STATE_VERSION   "1"
+#define STATE_FILE_NAME "state.safetensors"
 
 typedef struct state {
     recipe_values recipe;
@@ -65,17 +50,11 @@ typedef struct state {
     uint64_t epoch_correct;
     bool has_best;
     double best_val_accuracy;
-    history history; /* allocated once, with room for STATE_HISTORY_MAX rows or as many as the recipe needs */
+    history history; /* allocated once, with room for HISTORY_ROWS_MAX rows or as many as the recipe needs */
 
     /* net.weight_count numbers each, in the backend's memory; owned by the trainer */
     float *weights, *exp_avg, *exp_avg_sq;
 } state;
-
-/* Room for so many rows, or STATE_HISTORY_MAX if that is less; what is there stays. CKPT_ENOMEM. */
-int history_reserve(history *h, size_t rows, ckpt_error *err);
-/* There is room, or STATE_HISTORY_MAX rows are reserved, and the oldest goes when all are used. */
-void history_add(history *h, int64_t step, double loss, double accuracy, double val_accuracy);
-void history_clear(history *h);
 
 /* Tensors and values of a checkpoint: pointers into `s` and `n`, and texts. Made once; state_view_update brings the
  * texts and the history up to date without allocating. */

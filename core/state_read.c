@@ -228,10 +228,10 @@ static int history_read(history *h, ckpt_content *content, size_t file, uint64_t
     const ckpt_tensor_info *const t = tensor_get(&at, content, file, first);
 
     FAIL_IF(!t, err, CKPT_EDATA, "%s is missing", first);
-    FAIL_IF(t->rank != 1 || t->shape[0] > STATE_HISTORY_MAX, err, CKPT_EDATA, "%s is no list of at most %u rows", first,
-            STATE_HISTORY_MAX);
+    FAIL_IF(t->rank != 1 || t->shape[0] > HISTORY_ROWS_MAX, err, CKPT_EDATA, "%s is no list of at most %u rows", first,
+            HISTORY_ROWS_MAX);
     /* All that there can be: the recipe may be changed to a longer one, and untouched memory costs nothing. */
-    TRY(history_reserve(h, STATE_HISTORY_MAX, err));
+    TRY(history_reserve(h, HISTORY_ROWS_MAX, err));
     h->count = (size_t)t->shape[0];
     at = 0;
     for (int c = 0; c < HISTORY_COLUMNS; c++) {

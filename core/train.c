@@ -169,15 +169,12 @@ typedef struct resumption {
 static int run_choose(char run[RECIPE_NAME_SIZE], ckpt_store *store, const char *name, ckpt_error *err)
 {
     int rc = 0;
-    const char *found = NULL;
     ckpt_list *list = NULL;
 
     run[0] = '\0';
     TRY(ckpt_list_new(&list, store, err));
-    for (size_t i = 0; i < ckpt_list_count(list) && !found; i++) {
-        const char *const of = info_meta(ckpt_list_get(list, i), "run");
-        found = of && (!name || strcmp(of, name) == 0) ? of : NULL;
-    }
+    const ckpt_info *const newest = run_meta_newest(list, name);
+    const char *const found = newest ? run_meta_get(newest, RUN_META_RUN) : NULL;
     FAIL_IF(found && strlen(found) >= RECIPE_NAME_SIZE, err, CKPT_EUSAGE, "%.64s...: too long for the name of a run",
             found);
     if (found)
@@ -225,7 +222,7 @@ static int backend_again(ckpt_training *g, const recipe_values *values, const en
 static int trainer_begin_again(ckpt_training *g, const recipe_values *values, const char *digest, const ckpt_info *info,
                                const resumption *r, ckpt_error *err)
 {
-    const char *const path = r->options->data ? r->options->data : info_meta(info, "data");
+    const char *const path = r->options->data ? r->options->data : run_meta_get(info, RUN_META_DATA);
 
     if (!path) {
         error_set(err, CKPT_EUSAGE, "the checkpoint does not say where its data are");
@@ -282,7 +279,7 @@ static int take(void *payload, ckpt_content *content, size_t file, const ckpt_in
     TRY(limits_check(g, err));
     r->same = environment_same(r->why, sizeof r->why, &recorded.environment, &g->trainer.state.environment);
     /* Only the last checkpoint of a run has it. */
-    const char *const accuracy = info_meta(info, "test_acc");
+    const char *const accuracy = run_meta_get(info, RUN_META_TEST_ACC);
     g->test_accuracy = NOT_KNOWN;
     if (accuracy)
         TRY(parse_double(&g->test_accuracy, accuracy, err));

@@ -134,11 +134,7 @@ static void last_good_hint(const ckpt_training *g, ckpt_error *err)
     const ckpt_info *last = NULL;
 
     if (ckpt_store_open(&store, g->store_path, NULL, NULL) == 0 && ckpt_list_new(&list, store, NULL) == 0)
-        for (size_t i = 0; i < ckpt_list_count(list) && !last; i++) {
-            const ckpt_info *const info = ckpt_list_get(list, i);
-            const char *const run = info_meta(info, "run");
-            last = run && strcmp(run, g->trainer.state.recipe.name) == 0 ? info : NULL;
-        }
+        last = run_meta_newest(list, g->trainer.state.recipe.name);
     if (last)
         error_hint(err, "the last good checkpoint is step:%" PRId64 "; a lower optimizer.lr may help", last->step);
     else

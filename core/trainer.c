@@ -124,8 +124,8 @@ static int history_room(trainer *t, ckpt_error *err)
     uint64_t rows = 0;
 
     if (!checked_add(&rows, lines, r->epochs) || !checked_add(&rows, rows, t->state.history.count) ||
-        rows > STATE_HISTORY_MAX)
-        rows = STATE_HISTORY_MAX;
+        rows > HISTORY_ROWS_MAX)
+        rows = HISTORY_ROWS_MAX;
     return history_reserve(&t->state.history, (size_t)rows, err);
 }
 

@@ -4,7 +4,8 @@
 
 #include "state_sample.h"
 
-#include "trainer.h"
+#include "run_finder.h"
+#include "run_saver.h"
 
 #include <time.h>
 

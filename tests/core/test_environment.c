@@ -1,8 +1,9 @@
 /* What the bits of a training depend on. */
-#include "state.h"
+#include "environment.h"
 
 #include "cpu.h"
 
+#include <ckpt/train.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,12 +6,12 @@ static void a_full_history_drops_its_oldest_row(void **test)
     (void)test;
     history h = {0};
     MUST(history_reserve(&h, SIZE_MAX, ERR));
-    for (int64_t i = 0; i <= STATE_HISTORY_MAX; i++)
+    for (int64_t i = 0; i <= HISTORY_ROWS_MAX; i++)
         history_add(&h, i, (double)i + 0.25, (double)i + 0.5, (double)i + 0.75);
-    assert_int_equal(h.count, STATE_HISTORY_MAX);
+    assert_int_equal(h.count, HISTORY_ROWS_MAX);
     assert_int_equal(h.step[0], 1);
     assert_true(h.loss[0] == 1.25 && h.accuracy[0] == 1.5 && h.val_accuracy[0] == 1.75);
-    assert_int_equal(h.step[h.count - 1], STATE_HISTORY_MAX);
+    assert_int_equal(h.step[h.count - 1], HISTORY_ROWS_MAX);
     history_clear(&h);
 }
 

@@ -1,6 +1,6 @@
 /* IDX files: those of Fashion-MNIST, whose first labels Zalando's own reader gives, and damaged ones. */
 #include "alloc_fail.h"
-#include "dataset.h"
+#include "idx.h"
 #include "file.h"
 
 #include <setjmp.h>

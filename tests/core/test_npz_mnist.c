@@ -2,8 +2,9 @@
  * the IDX files of the same samples hold. */
 #include "alloc_fail.h"
 #include "bytes.h"
-#include "dataset.h"
 #include "file.h"
+#include "idx.h"
+#include "npz_mnist.h"
 #include "zipdir.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* What a training tells, but for its clock. */
-#include "trainer.h"
+#include "report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

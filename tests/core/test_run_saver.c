@@ -55,15 +55,15 @@ static void a_checkpoint_tells_where_it_comes_from(void **test)
     run_open(r, DATA_FOLDER);
     const ckpt_info *const info = save_one(&list, r, SAVE_RHYTHM);
     assert_int_equal(info->step, 23);
-    assert_string_equal(info_meta(info, "run"), "exp-1");
-    assert_string_equal(info_meta(info, "epoch"), "2");
-    assert_string_equal(info_meta(info, "data"), DATA_FOLDER);
-    assert_string_equal(info_meta(info, "host"), host);
-    assert_string_equal(info_meta(info, "reason"), "rhythm");
-    assert_non_null(info_meta(info, "seconds"));
-    assert_non_null(info_meta(info, "images_per_s"));
-    assert_null(info_meta(info, "val_acc"));
-    assert_null(info_meta(info, "test_acc"));
+    assert_string_equal(run_meta_get(info, "run"), "exp-1");
+    assert_string_equal(run_meta_get(info, "epoch"), "2");
+    assert_string_equal(run_meta_get(info, "data"), DATA_FOLDER);
+    assert_string_equal(run_meta_get(info, "host"), host);
+    assert_string_equal(run_meta_get(info, "reason"), "rhythm");
+    assert_non_null(run_meta_get(info, "seconds"));
+    assert_non_null(run_meta_get(info, "images_per_s"));
+    assert_null(run_meta_get(info, "val_acc"));
+    assert_null(run_meta_get(info, "test_acc"));
     assert_int_equal(info->tag_count, 0);
     ckpt_list_free(list);
 }
@@ -97,10 +97,10 @@ static void an_epoch_and_a_best_one_tell_their_validation(void **test)
     run_close(r);
     ckpt_list *const list = list_open(r);
     assert_int_equal(ckpt_list_count(list), 2);
-    assert_string_equal(info_meta(ckpt_list_get(list, 1), "reason"), "best");
-    assert_string_equal(info_meta(ckpt_list_get(list, 1), "val_acc"), "0.937500");
-    assert_string_equal(info_meta(ckpt_list_get(list, 0), "reason"), "epoch");
-    assert_string_equal(info_meta(ckpt_list_get(list, 0), "val_acc"), "0.937500");
+    assert_string_equal(run_meta_get(ckpt_list_get(list, 1), "reason"), "best");
+    assert_string_equal(run_meta_get(ckpt_list_get(list, 1), "val_acc"), "0.937500");
+    assert_string_equal(run_meta_get(ckpt_list_get(list, 0), "reason"), "epoch");
+    assert_string_equal(run_meta_get(ckpt_list_get(list, 0), "val_acc"), "0.937500");
     ckpt_list_free(list);
 }
 
@@ -112,9 +112,9 @@ static void the_final_one_is_tagged_and_on_disk_when_the_call_returns(void **tes
     ckpt_list *const list = list_open(r);
     assert_int_equal(ckpt_list_count(list), 1);
     const ckpt_info *const info = ckpt_list_get(list, 0);
-    assert_string_equal(info_meta(info, "reason"), "final");
-    assert_string_equal(info_meta(info, "test_acc"), "0.875000");
-    assert_null(info_meta(info, "val_acc"));
+    assert_string_equal(run_meta_get(info, "reason"), "final");
+    assert_string_equal(run_meta_get(info, "test_acc"), "0.875000");
+    assert_null(run_meta_get(info, "val_acc"));
     assert_int_equal(info->tag_count, 1);
     assert_string_equal(info->tags[0], "exp-1-final");
     ckpt_list_free(list);
@@ -127,7 +127,7 @@ static void a_stopped_one_is_on_disk_when_the_call_returns(void **test)
     run_save(r, SAVE_STOPPED);
     ckpt_list *const list = list_open(r);
     assert_int_equal(ckpt_list_count(list), 1);
-    assert_string_equal(info_meta(ckpt_list_get(list, 0), "reason"), "stopped");
+    assert_string_equal(run_meta_get(ckpt_list_get(list, 0), "reason"), "stopped");
     ckpt_list_free(list);
 }
 
@@ -160,7 +160,7 @@ static void a_path_of_data_that_does_not_fit_is_left_out(void **test)
     memset(path, '"', sizeof path - 1);
     path[sizeof path - 1] = 0;
     run_open(r, path);
-    assert_null(info_meta(save_one(&list, r, SAVE_RHYTHM), "data"));
+    assert_null(run_meta_get(save_one(&list, r, SAVE_RHYTHM), "data"));
     ckpt_list_free(list);
 }
 
@@ -174,7 +174,7 @@ static void the_longest_path_of_data_fits(void **test)
     memset(r->s->state.recipe.name, 'n', RECIPE_NAME_SIZE - 1);
     r->s->state.epoch = UINT64_MAX;
     run_open(r, path);
-    assert_string_equal(info_meta(save_one(&list, r, SAVE_FINAL), "data"), path);
+    assert_string_equal(run_meta_get(save_one(&list, r, SAVE_FINAL), "data"), path);
     ckpt_list_free(list);
 }
 
@@ -183,7 +183,7 @@ static void a_path_of_data_that_is_no_text_is_left_out(void **test)
     run_sample *const r = *test;
     ckpt_list *list;
     run_open(r, "data\xff");
-    assert_null(info_meta(save_one(&list, r, SAVE_RHYTHM), "data"));
+    assert_null(run_meta_get(save_one(&list, r, SAVE_RHYTHM), "data"));
     ckpt_list_free(list);
 }
 

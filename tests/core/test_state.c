@@ -119,7 +119,7 @@ static void reading_makes_room_for_a_history_of_any_length(void **test)
     ckpt_content *const content = state_save(s);
     state back = {0};
     MUST(state_read_values(&back, content, 0, ERR));
-    assert_int_equal(back.history.capacity, STATE_HISTORY_MAX);
+    assert_int_equal(back.history.capacity, HISTORY_ROWS_MAX);
     state_clear(&back);
     ckpt_content_close(content);
 }

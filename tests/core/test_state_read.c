@@ -109,10 +109,10 @@ static void a_history_of_uneven_columns_is_refused(void **test)
 
 static void a_history_that_is_too_long_is_refused(void **test)
 {
-    static int64_t rows[STATE_HISTORY_MAX + 1];
+    static int64_t rows[HISTORY_ROWS_MAX + 1];
     parts p;
     parts_open(&p, *test);
-    *parts_tensor(&p, "history.step") = (ckpt_tensor){"history.step", CKPT_I64, 1, {STATE_HISTORY_MAX + 1}, rows};
+    *parts_tensor(&p, "history.step") = (ckpt_tensor){"history.step", CKPT_I64, 1, {HISTORY_ROWS_MAX + 1}, rows};
     assert_values_refused(parts_save(&p, *test), CKPT_EDATA, "history.step");
 }
 

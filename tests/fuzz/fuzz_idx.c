@@ -1,7 +1,7 @@
 /* IDX files, plain and .gz, of each rank: what is read has as many bytes as its shape says. */
 #include "fuzz.h"
 
-#include "dataset.h"
+#include "idx.h"
 
 #include <string.h>
 

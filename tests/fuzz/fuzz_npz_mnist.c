@@ -1,7 +1,7 @@
 /* mnist.npz: what is read has samples in both parts, and a label for each image. */
 #include "fuzz.h"
 
-#include "dataset.h"
+#include "npz_mnist.h"
 
 #include <string.h>
 

@@ -1,0 +1,16 @@
+/* Environment: what the bits of the next steps depend on beside recipe and data. */
+#ifndef CORE_ENVIRONMENT_H
+#define CORE_ENVIRONMENT_H
+
+#include "backend.h"
+
+typedef struct environment {
+    unsigned threads;
+    char isa[BACKEND_TEXT_SIZE], library[BACKEND_TEXT_SIZE], cpu[BACKEND_TEXT_SIZE], version[BACKEND_TEXT_SIZE];
+} environment;
+
+void environment_get(environment *out, const backend *b);
+/* Writes one line about what differs, "" when nothing does. Returns whether the bits will be the same. */
+bool environment_same(char *why, size_t why_size, const environment *recorded, const environment *now);
+
+#endif

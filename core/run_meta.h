@@ -1,0 +1,29 @@
+/* Meta of a run: what the meta of its checkpoints says beside the state, which holds nothing of clock, host and path.
+ *
+ *     run           name of the run, by which its checkpoints are found
+ *     epoch         in which it is
+ *     data          path of the data, where a resume looks for them
+ *     host          on which the checkpoint was made
+ *     seconds       that trainings of the run have used in all
+ *     images_per_s  of this training so far; not before its first step
+ *     reason        why it was made: see save_reason
+ *     val_acc       at the end of an epoch: what `best` is chosen by
+ *     test_acc      of the last checkpoint alone, by which a finished run is known */
+#ifndef CORE_RUN_META_H
+#define CORE_RUN_META_H
+
+#include <ckpt/store.h>
+
+#define RUN_META_RUN      "run"
+#define RUN_META_DATA     "data"
+#define RUN_META_VAL_ACC  "val_acc"
+#define RUN_META_TEST_ACC "test_acc"
+
+/* Value of a key, or NULL. */
+const char *run_meta_get(const ckpt_info *info, const char *key);
+/* Is it a checkpoint of the run, or with NULL of any? */
+bool run_meta_is_of(const ckpt_info *info, const char *run);
+/* The newest checkpoint of the run (NULL: of any) in the list; NULL: none. */
+const ckpt_info *run_meta_newest(const ckpt_list *list, const char *run);
+
+#endif
