@@ -1,8 +1,11 @@
 #include "real.h"
 
+#include <assert.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* IEEE 754 binary64: sign, 11 bits of exponent, 52 of fraction. */
@@ -10,6 +13,10 @@
 #define FRACTION_DIGITS 13
 #define EXPONENT_BIAS   1023
 #define EXPONENT_MAX    2047
+
+#define SHORTEST_DIGITS_MAX 17
+#define SHORTEST_PLAIN_MIN  (-4) /* 0.0001 is the smallest that is written without exponent */
+#define ZEROS               "00000000000000000"
 
 #define DECIMAL_MAX 1e15 /* from here on a double holds no digits behind the point that are worth showing */
 
@@ -115,4 +122,46 @@ void real_decimal(char out[REAL_TEXT_SIZE], double value, unsigned places)
     const int size = snprintf(out, REAL_TEXT_SIZE, "%s%.0f", sign, whole);
     if (places > 0)
         snprintf(out + size, REAL_TEXT_SIZE - (size_t)size, ".%0*" PRIu64, (int)places, part);
+}
+
+/* The fewest digits that read back the same, as d.ddd times 10^exponent: at most 17 are needed (David Matula,
+ * "In-and-out conversions", 1968). Returns how many there are. */
+static int digits_make(char digits[SHORTEST_DIGITS_MAX + 1], int *exponent, double value)
+{
+    char text[SHORTEST_DIGITS_MAX + 16];
+    int count = 0;
+
+    for (int places = 0; places < SHORTEST_DIGITS_MAX; places++) {
+        snprintf(text, sizeof text, "%.*e", places, value);
+        /* The point is the locale's, and may be several bytes. */
+        const char *const e = strchr(text, 'e');
+        count = 0;
+        for (const char *at = text; at < e; at++)
+            if (*at >= '0' && *at <= '9')
+                digits[count++] = *at;
+        digits[count] = 0;
+        *exponent = (int)strtol(e + 1, NULL, 10);
+        if (strtod(text, NULL) == value) /* in the locale that printed it */
+            break;
+    }
+    return count;
+}
+
+void real_shortest(char out[REAL_TEXT_SIZE], double value)
+{
+    char digits[SHORTEST_DIGITS_MAX + 1];
+    int exponent;
+
+    assert(value >= 0 && value <= DBL_MAX);
+    const int count = digits_make(digits, &exponent, value);
+    const int whole = exponent + 1; /* digits before the point */
+
+    if (exponent < SHORTEST_PLAIN_MIN || exponent >= SHORTEST_DIGITS_MAX)
+        snprintf(out, REAL_TEXT_SIZE, "%c%s%se%d", digits[0], count > 1 ? "." : "", digits + 1, exponent);
+    else if (exponent < 0)
+        snprintf(out, REAL_TEXT_SIZE, "0.%.*s%s", -exponent - 1, ZEROS, digits);
+    else if (count <= whole)
+        snprintf(out, REAL_TEXT_SIZE, "%s%.*s", digits, whole - count, ZEROS);
+    else
+        snprintf(out, REAL_TEXT_SIZE, "%.*s.%s", whole, digits, digits + whole);
 }

@@ -14,5 +14,8 @@ bool real_parse(double *out, const char *text);
 
 /* For people: rounded to `places` (at most 9) digits behind the point. */
 void real_decimal(char out[REAL_TEXT_SIZE], double value, unsigned places);
+/* As people write it, in the fewest digits that read back the same: 0.001, 0.9, 1e-8, 2.5e-7, 100. `value` is finite
+ * and not negative. */
+void real_shortest(char out[REAL_TEXT_SIZE], double value);
 
 #endif

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define FILE_SIZE_MAX ((size_t)64 << 10)
-#define SHOWN_MAX     80 /* bytes of a value in a message */
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +31,8 @@ static int section_check(const ini_entry *entry, ckpt_error *err)
         if (!entry->sub && strcmp(names[i], entry->section) == 0)
             return 0;
     }
-    error_set(err, CKPT_EUSAGE, "unknown section [%.*s%s]", SHOWN_MAX, entry->section, entry->sub ? " \"...\"" : "");
+    error_set(err, CKPT_EUSAGE, "unknown section [%.*s%s]", RECIPE_SHOWN_MAX, entry->section,
+              entry->sub ? " \"...\"" : "");
     const char *const near = word_nearest(entry->section, names);
     if (near)
         error_hint(err, "did you mean [%s]?", near);
@@ -236,8 +236,9 @@ int recipe_compatible(const recipe_values *a, const recipe_values *b, ckpt_error
             continue;
         recipe_key_text(was, a, key);
         recipe_key_text(now, b, key);
-        used += (size_t)snprintf(differences + used, sizeof differences - used, "%s%s.%s was %.*s, now %.*s",
-                                 used ? "; " : "", key->section, key->key, SHOWN_MAX, was, SHOWN_MAX, now);
+        used +=
+            (size_t)snprintf(differences + used, sizeof differences - used, "%s%s.%s was %.*s, now %.*s",
+                             used ? "; " : "", key->section, key->key, RECIPE_SHOWN_MAX, was, RECIPE_SHOWN_MAX, now);
     }
     if (used == 0)
         return 0;

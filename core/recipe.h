@@ -24,6 +24,10 @@
 #define RECIPE_LAYERS_SIZE 2048
 #define RECIPE_KEEP_SIZE   256
 #define RECIPE_BATCH_MAX   65536u
+#define RECIPE_EPOCHS_MAX  1000000u
+#define RECIPE_STEPS_MAX   1000000000000u
+#define RECIPE_PRUNE_MAX   1000000u
+#define RECIPE_LR_MAX      1000.0
 
 typedef enum recipe_validate { VALIDATE_SPLIT, VALIDATE_TEST } recipe_validate;
 

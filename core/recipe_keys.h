@@ -8,6 +8,7 @@
 #define RECIPE_KEYS_MAX   64
 #define RECIPE_FULL_SIZE  64                 /* "optimizer.lr" */
 #define RECIPE_VALUE_SIZE RECIPE_LAYERS_SIZE /* of any value as text */
+#define RECIPE_SHOWN_MAX  80                 /* bytes of a value in a message */
 
 typedef enum recipe_kind {
     RECIPE_NAME,   /* a word that can be the name of a file and of a tag */

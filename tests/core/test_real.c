@@ -1,4 +1,5 @@
-/* Numbers as text. The C library's own %a, in the C locale that a program starts in, is the other program. */
+/* Numbers as text. The C library's own %a, in the C locale that a program starts in, is the other program; for the
+ * shortest decimals it is Python, whose repr has the same digits. */
 #include "real.h"
 
 #include <float.h>
@@ -135,6 +136,34 @@ static void decimals_are_rounded_to_their_places(void **state)
     }
 }
 
+static void shortest_decimals_have_the_digits_of_python(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text; /* repr(value), with the exponent and the point spelled as here */
+    } CASES[] = {
+        {0, "0"},
+        {0.1, "0.1"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {1.0 / 3, "0.3333333333333333"},
+        {100, "100"},
+        {123456.75, "123456.75"},
+        {1e-4, "0.0001"},
+        {1e-5, "1e-5"},
+        {2.5e-7, "2.5e-7"},
+        {1e16, "10000000000000000"},
+        {1e17, "1e17"},
+        {5e-324, "5e-324"},
+        {DBL_MAX, "1.7976931348623157e308"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char text[REAL_TEXT_SIZE];
+        real_shortest(text, CASES[i].value);
+        assert_string_equal(text, CASES[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +172,7 @@ int main(void)
         cmocka_unit_test(every_nan_is_one_word),
         cmocka_unit_test(another_spelling_is_not_read),
         cmocka_unit_test(decimals_are_rounded_to_their_places),
+        cmocka_unit_test(shortest_decimals_have_the_digits_of_python),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
