@@ -14,17 +14,22 @@ static const option OPTIONS[] = {
     {0},
 };
 
+#define META_WIDTH_MIN 100 /* of a terminal on which META has room beside a metric and messages */
+
 /* Columns that say something about at least one row. */
 typedef struct log_columns {
-    bool step, meta, message;
+    bool step, metric, meta, message;
 } log_columns;
 
-static log_columns columns_find(const ckpt_list *list, size_t count)
+/* `metric` is the key of the value that has a column of its own, or NULL. */
+static log_columns columns_find(const ckpt_list *list, size_t count, const char *metric)
 {
     log_columns c = {0};
+    char text[PRINT_METRIC_SIZE];
     for (size_t i = 0; i < count; i++) {
         const ckpt_info *info = ckpt_list_get(list, i);
         c.step |= info->step != CKPT_STEP_NONE;
+        c.metric |= metric && *print_metric(text, info, metric);
         c.meta |= info->meta_count > 0;
         c.message |= info->message[0] || info->tag_count;
     }
@@ -60,7 +65,7 @@ static char *message_text(const ckpt_info *info)
 static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, const char *metric, ckpt_error *err)
 {
     int rc = 0;
-    char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
+    char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE], value[PRINT_METRIC_SIZE];
 
     TRY(table_add(t, print_id(id, info->id), TABLE_YELLOW, err));
     if (c.step)
@@ -68,6 +73,8 @@ static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, c
     TRY(table_add(t, print_time(text, info->time), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
+    if (c.metric)
+        TRY(table_add(t, print_metric(value, info, metric), TABLE_PLAIN, err));
     if (c.meta)
         TRY(add_text(t, print_meta(info, brief, metric), TABLE_PLAIN, err));
     if (c.message)
@@ -76,15 +83,28 @@ out:
     return rc;
 }
 
+static const char *heading_of(char out[PRINT_METRIC_SIZE], const char *key)
+{
+    snprintf(out, PRINT_METRIC_SIZE, "%s", key);
+    for (char *c = out; *c; c++)
+        *c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+    return out;
+}
+
 static int print_table(const session *s, const ckpt_list *list, size_t count, ckpt_error *err)
 {
     int rc = 0;
     table *t = NULL;
     char *metric = NULL;
-    table_column columns[7];
+    table_column columns[8];
+    char heading[PRINT_METRIC_SIZE];
     size_t used = 0;
-    const log_columns c = columns_find(list, count);
     const size_t width = terminal_columns(stdout);
+
+    if (width) /* for a person; without it what `best` looks at stands among the others */
+        (void)policy_metric(&metric, s->store, NULL);
+    log_columns c = columns_find(list, count, metric);
+    c.meta &= !(width && width < META_WIDTH_MIN && c.metric && c.message);
 
     columns[used++] = (table_column){"ID", TABLE_LEFT};
     if (c.step)
@@ -92,11 +112,12 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     columns[used++] = (table_column){"TIME", TABLE_RIGHT};
     columns[used++] = (table_column){"SIZE", TABLE_RIGHT};
     columns[used++] = (table_column){"STORED", TABLE_RIGHT};
+    if (c.metric)
+        columns[used++] = (table_column){heading_of(heading, metric), TABLE_LEFT};
     if (c.meta)
         columns[used++] = (table_column){"META", TABLE_LEFT};
     if (c.message)
         columns[used++] = (table_column){"MESSAGE", TABLE_LEFT};
-    (void)policy_metric(&metric, s->store, NULL); /* without it they stand in their own order */
     TRY(table_new(&t, columns, used, err));
     for (size_t i = 0; i < count; i++)
         TRY(add_row(t, c, ckpt_list_get(list, i), width > 0, metric, err));
@@ -152,9 +173,9 @@ const command CMD_LOG = {
     .args = "",
     .summary = "List checkpoints, newest first",
     .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
-             "`save --meta` gave, on a terminal with 6 digits of a number and what `best` looks at in front. Tags "
-             "stand in brackets before the message. "
-             "With --json each checkpoint is one line.",
+             "`save --meta` gave. On a terminal what `best` looks at has a column of its own, numbers have 6 digits, "
+             "long values stand behind, and META is left out where it has no room. Tags stand in brackets before the "
+             "message. With --json each checkpoint is one line.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
     .options = OPTIONS,

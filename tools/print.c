@@ -80,30 +80,36 @@ const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step)
     return out;
 }
 
-#define NUMBER_SIZE 32
+#define SHORT_MAX 20 /* bytes of a value of meta, with which most lines still show it on 80 columns */
 
 /* A long decimal number as one of 6 significant digits; whatever else as it is. Whole numbers lose nothing: they are
  * counts. */
-static const char *number_text(char out[NUMBER_SIZE], const char *text)
+static const char *number_text(char out[PRINT_METRIC_SIZE], const char *text)
 {
     char *end;
     const double value = strtod(text, &end);
 
     if (*end || end == text || !strchr(text, '.') || !isfinite(value))
         return text;
-    snprintf(out, NUMBER_SIZE, "%.6g", value);
+    snprintf(out, PRINT_METRIC_SIZE, "%.6g", value);
     return strlen(out) < strlen(text) ? out : text;
 }
 
 /* Appends "key=value" to the text, of which *used bytes are used. */
 static void meta_append(char *text, size_t size, size_t *used, const ckpt_value *m, bool brief)
 {
-    char number[NUMBER_SIZE];
+    char number[PRINT_METRIC_SIZE];
     *used += (size_t)snprintf(text + *used, size - *used, "%s%s=%s", *used ? " " : "", m->key,
                               brief ? number_text(number, m->value) : m->value);
 }
 
-char *print_meta(const ckpt_info *info, bool brief, const char *first)
+/* Would a value, such as a path, leave the others no room? */
+static bool meta_is_long(const ckpt_value *m)
+{
+    return strlen(m->value) > SHORT_MAX;
+}
+
+char *print_meta(const ckpt_info *info, bool brief, const char *skip)
 {
     size_t size = 1, used = 0;
     for (size_t i = 0; i < info->meta_count; i++)
@@ -112,15 +118,19 @@ char *print_meta(const ckpt_info *info, bool brief, const char *first)
     if (!text)
         return NULL;
     text[0] = 0;
-    if (!brief || !first)
-        first = "";
-    for (size_t i = 0; i < info->meta_count; i++)
-        if (strcmp(info->meta[i].key, first) == 0)
-            meta_append(text, size, &used, &info->meta[i], brief);
-    for (size_t i = 0; i < info->meta_count; i++)
-        if (strcmp(info->meta[i].key, first) != 0)
-            meta_append(text, size, &used, &info->meta[i], brief);
+    for (unsigned pass = brief ? 0 : 1; pass < 2; pass++)
+        for (size_t i = 0; i < info->meta_count; i++)
+            if (!(skip && strcmp(info->meta[i].key, skip) == 0) && (!brief || meta_is_long(&info->meta[i]) == pass))
+                meta_append(text, size, &used, &info->meta[i], brief);
     return text;
+}
+
+const char *print_metric(char out[PRINT_METRIC_SIZE], const ckpt_info *info, const char *key)
+{
+    for (size_t i = 0; i < info->meta_count; i++)
+        if (strcmp(info->meta[i].key, key) == 0)
+            return number_text(out, info->meta[i].value);
+    return "";
 }
 
 char *print_tags(const ckpt_info *info)
