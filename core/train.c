@@ -230,8 +230,12 @@ static int trainer_begin_again(ckpt_training *g, const recipe_values *values, co
         return CKPT_EUSAGE;
     }
     const int rc = trainer_begin(g, values, path, digest, r->options->profile, err);
-    if (rc == CKPT_ENOTFOUND && !r->options->data)
-        error_hint(err, "the run had its data there; --data FOLDER says where they are now");
+    if (rc == CKPT_ENOTFOUND && !r->options->data) {
+        error_clear(err); /* what is there instead, or how to get a data set, is beside the point */
+        error_set(err, CKPT_EUSAGE, "%s: the data of the run are not there any more", path);
+        error_hint(err, "--data FOLDER says where they are now");
+        return CKPT_EUSAGE;
+    }
     return rc == CKPT_ENOTFOUND || rc == CKPT_EDATA ? error_recode(err, CKPT_EUSAGE) : rc;
 }
 
