@@ -24,7 +24,7 @@ static void time_skip(report *r)
 
 static double rate(uint64_t images, double seconds)
 {
-    return seconds > 0 ? (double)images / seconds : 0;
+    return images && seconds > 0 ? (double)images / seconds : NOT_KNOWN;
 }
 
 static double seconds_left(const report *r, const state *s)
@@ -75,6 +75,11 @@ static void log_write(report *r, const ckpt_training_event *event)
         r->log_failed = true;
         tell_caller(r, &warning);
     }
+}
+
+double report_rate(const report *r)
+{
+    return rate(r->images, r->train_seconds);
 }
 
 static void tell(report *r, const ckpt_training_event *event)
@@ -166,8 +171,16 @@ void report_finished(report *r, const state *s, double test_loss, double test_ac
 
     event.test_loss = test_loss;
     event.test_accuracy = test_accuracy;
-    event.images_per_s = rate(r->images, r->train_seconds);
+    event.images_per_s = report_rate(r);
     tell(r, &event);
+}
+
+void report_stopped(report *r, const state *s)
+{
+    ckpt_training_event event = event_of(r, s, CKPT_TRAINING_NOTE);
+
+    event.text = "stopped";
+    log_write(r, &event);
 }
 
 void report_started(report *r, const state *s, const char *format, ...)

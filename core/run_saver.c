@@ -164,14 +164,16 @@ static void meta_fill(meta *m, const run_saver *v, save_reason reason, double va
     m->count = 0;
     snprintf(m->epoch, sizeof m->epoch, "%" PRIu64, v->state->epoch);
     real_decimal(m->seconds, before + clock_seconds() - r->begin, 1);
-    real_decimal(m->images_per_s, r->train_seconds > 0 ? (double)r->images / r->train_seconds : 0, 1);
     meta_add(m, RUN_META_RUN, v->state->recipe.name);
     meta_add(m, "epoch", m->epoch);
     if (v->data_path)
         meta_add(m, RUN_META_DATA, v->data_path);
     meta_add(m, "host", v->host);
     meta_add(m, "seconds", m->seconds);
-    meta_add(m, "images_per_s", m->images_per_s);
+    if (r->images) {
+        real_decimal(m->images_per_s, report_rate(r), 1);
+        meta_add(m, "images_per_s", m->images_per_s);
+    }
     meta_add(m, "reason", REASONS[reason]);
     if (reason == SAVE_EPOCH || reason == SAVE_BEST) {
         real_decimal(m->accuracy, val_accuracy, 6);

@@ -95,6 +95,7 @@ static int stop(ckpt_training *g, ckpt_error *err)
     int rc = 0;
     const state *const s = &g->trainer.state;
 
+    report_stopped(&g->report, s);
     rc = save(g, SAVE_STOPPED, NOT_KNOWN, NOT_KNOWN, err);
     if (rc) {
         error_prefix(err, "stopped at step %" PRIu64 ", not saved", s->step);
@@ -154,7 +155,7 @@ static void result_fill(ckpt_training_result *out, const ckpt_training *g)
         .test_accuracy = g->test_accuracy,
         .best_val_accuracy = s->has_best ? s->best_val_accuracy : NOT_KNOWN,
         .seconds = r->train_seconds,
-        .images_per_s = r->train_seconds > 0 ? (double)r->images / r->train_seconds : 0,
+        .images_per_s = report_rate(r),
         .memory_bytes = trainer_memory_bytes(&g->trainer),
     };
     if (g->saver)

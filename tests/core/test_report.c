@@ -133,6 +133,30 @@ static void the_end_tells_the_test(void **unused)
     assert_true(l.events[0].test_loss == 0.75 && l.events[0].test_accuracy == 0.625);
 }
 
+static void an_epoch_that_was_only_validated_has_no_rate(void **unused)
+{
+    listener l;
+    state s;
+    report r = report_begun(&l, &s);
+
+    (void)unused;
+    report_validating(&r, &s, 0, 100);
+    report_epoch(&r, &s, 1.5, 0.25, 1.25, 0.5, true);
+    assert_true(isnan(l.events[0].images_per_s));
+    assert_true(isnan(report_rate(&r)));
+}
+
+static void a_stop_is_for_the_log_alone(void **unused)
+{
+    listener l;
+    state s;
+    report r = report_begun(&l, &s);
+
+    (void)unused;
+    report_stopped(&r, &s);
+    assert_int_equal(l.count, 0);
+}
+
 static void the_callback_asks_for_a_stop(void **unused)
 {
     listener l;
@@ -181,6 +205,8 @@ int main(void)
         cmocka_unit_test(an_epoch_tells_its_validation),
         cmocka_unit_test(validation_is_no_training_time),
         cmocka_unit_test(the_end_tells_the_test),
+        cmocka_unit_test(an_epoch_that_was_only_validated_has_no_rate),
+        cmocka_unit_test(a_stop_is_for_the_log_alone),
         cmocka_unit_test(the_callback_asks_for_a_stop),
         cmocka_unit_test(warnings_come_before_there_is_a_state),
         cmocka_unit_test(nobody_needs_to_listen),

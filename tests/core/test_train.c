@@ -1,5 +1,8 @@
 #include "training_fixture.h"
 
+#include "file.h"
+
+#include <stdlib.h>
 #include <sys/wait.h>
 
 /* The beginnings of the files `digest` of both data sets. */
@@ -278,6 +281,22 @@ static void a_stop_says_where_and_that_it_is_saved(void **state)
     assert_true(isnan(f->result.test_accuracy));
 }
 
+/* Else the seconds since the line before would be lost to the next training. */
+static void a_stop_has_a_line_in_the_log(void **state)
+{
+    fixture *const f = *state;
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t size;
+
+    train_to(f, 7);
+    MUST(path_join(path, f->root, ".ckpt/runs/small.jsonl", ERR));
+    MUST(file_read_all(&text, &size, path, 1u << 20, ERR));
+    assert_non_null(strstr(text, "\"event\":\"note\",\"epoch\":0,\"step\":7,"));
+    assert_non_null(strstr(text, "\"text\":\"stopped\""));
+    free(text);
+}
+
 /* ---- How it ends ---- */
 
 static void a_finished_run_says_so(void **state)
@@ -532,6 +551,7 @@ int main(void)
         TEST(a_restart_leaves_the_old_checkpoints_behind),
         TEST(threads_are_taken_again_or_named),
         TEST(a_stop_says_where_and_that_it_is_saved),
+        TEST(a_stop_has_a_line_in_the_log),
         TEST(a_finished_run_says_so),
         TEST(a_run_stops_after_its_steps_and_can_go_on),
         TEST(numbers_that_go_bad_stop_it),

@@ -84,7 +84,8 @@ typedef struct ckpt_training_event {
     double val_loss, val_accuracy;   /* EPOCH; NaN when nothing is held back */
     double test_loss, test_accuracy; /* FINISHED */
     bool best;                       /* EPOCH: the best validation accuracy so far */
-    double images_per_s;             /* STEPS: since the line before; EPOCH: of the epoch, without validation */
+    double images_per_s;             /* STEPS: since the line before; EPOCH: of the epoch, without validation; NaN when
+                                        all steps were made before this training was resumed */
     double seconds_left;             /* estimated, until all is done; below 0: not known yet */
     const char *text;                /* NULL, or one line */
 } ckpt_training_event;
@@ -131,7 +132,7 @@ typedef struct ckpt_training_result {
     uint64_t saves, saves_failed, saves_skipped; /* skipped: replaced by a newer one before it was written */
     double blocked_seconds;                      /* in all saves together */
     uint64_t raw_bytes, stored_bytes;            /* of all saves that were written */
-    double seconds, images_per_s;                /* of this call, training steps only */
+    double seconds, images_per_s;                /* of this call, training steps only; the rate is NaN without any */
     uint64_t memory_bytes;                       /* of parameters, optimizer, gradients and arena */
 } ckpt_training_result;
 
