@@ -6,6 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
+
+/* The loss takes exp and log from the C library, which have other last bits in other versions. */
+static void libraries_name(char out[BACKEND_TEXT_SIZE], const backend *b)
+{
+    const size_t size = strlen(b->library);
+
+    snprintf(out, BACKEND_TEXT_SIZE, "%s", b->library);
+#if defined(__GLIBC__)
+    snprintf(out + size, BACKEND_TEXT_SIZE - size, "%sglibc %s", size ? ", " : "", gnu_get_libc_version());
+#endif
+}
+
 void environment_get(environment *out, const backend *b)
 {
     char cpu[CPU_TEXT_SIZE];
@@ -15,7 +30,7 @@ void environment_get(environment *out, const backend *b)
     const char *const features = strrchr(cpu, ':'); /* the model stands in front of them */
     snprintf(out->cpu, sizeof out->cpu, "%.*s", (int)(features ? features - cpu : (ptrdiff_t)strlen(cpu)), cpu);
     snprintf(out->isa, sizeof out->isa, "%s", b->isa);
-    snprintf(out->library, sizeof out->library, "%s", b->library);
+    libraries_name(out->library, b);
     snprintf(out->version, sizeof out->version, "%s", ckpt_train_version());
 }
 
