@@ -42,8 +42,9 @@ static int fail_not_found(const ckpt_list *list, const char *run, ckpt_error *er
                        : error_set(err, CKPT_ENOTFOUND, "the store has no checkpoint of a run");
 
     for (size_t i = 0; i < ckpt_list_count(list) && count < OTHERS_SHOWN; i++) {
-        const char *const name = run_meta_get(ckpt_list_get(list, i), RUN_META_RUN);
-        if (!name || was_seen(list, i, name))
+        const ckpt_info *const info = ckpt_list_get(list, i);
+        const char *const name = run_meta_get(info, RUN_META_RUN);
+        if (!run_meta_is_of(info, NULL) || was_seen(list, i, name))
             continue;
         const int added = snprintf(others + size, sizeof others - size, "%s%.64s", count ? ", " : "", name);
         if (added < 0 || (size_t)added >= sizeof others - size)

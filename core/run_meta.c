@@ -14,7 +14,7 @@ bool run_meta_is_of(const ckpt_info *info, const char *run)
 {
     const char *const name = run_meta_get(info, RUN_META_RUN);
 
-    return name && (!run || strcmp(name, run) == 0);
+    return name && run_meta_get(info, RUN_META_REASON) && (!run || strcmp(name, run) == 0);
 }
 
 const ckpt_info *run_meta_newest(const ckpt_list *list, const char *run)

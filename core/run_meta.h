@@ -15,13 +15,15 @@
 #include <ckpt/store.h>
 
 #define RUN_META_RUN      "run"
+#define RUN_META_REASON   "reason"
 #define RUN_META_DATA     "data"
 #define RUN_META_VAL_ACC  "val_acc"
 #define RUN_META_TEST_ACC "test_acc"
 
 /* Value of a key, or NULL. */
 const char *run_meta_get(const ckpt_info *info, const char *key);
-/* Is it a checkpoint of the run, or with NULL of any? */
+/* Is it a checkpoint of the run, or with NULL of any? People call their own checkpoints' meta `run` too; those give no
+ * reason. */
 bool run_meta_is_of(const ckpt_info *info, const char *run);
 /* The newest checkpoint of the run (NULL: of any) in the list; NULL: none. */
 const ckpt_info *run_meta_newest(const ckpt_list *list, const char *run);

@@ -134,12 +134,18 @@ out:
     return rc;
 }
 
-static const char *run_of(const ckpt_info *info)
+static const char *meta_of(const ckpt_info *info, const char *key)
 {
     for (size_t i = 0; i < info->meta_count; i++)
-        if (strcmp(info->meta[i].key, "run") == 0)
+        if (strcmp(info->meta[i].key, key) == 0)
             return info->meta[i].value;
     return NULL;
+}
+
+/* As the plugin knows them: `run` alone may be what a person calls something else. */
+static const char *run_of(const ckpt_info *info)
+{
+    return meta_of(info, "reason") ? meta_of(info, "run") : NULL;
 }
 
 int training_job_has_run(bool *has, training_job *job, const char *name, ckpt_error *err)

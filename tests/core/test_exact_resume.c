@@ -343,13 +343,13 @@ static int sample_teardown(void **state)
 
 static void sample_save(const fixture *f, const sample_state *s)
 {
-    static const ckpt_value META[] = {{"run", "small"}, {"data", FASHION}};
+    static const ckpt_value META[] = {{"run", "small"}, {"data", FASHION}, {"reason", "rhythm"}};
     ckpt_store *store = NULL;
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 
     options.step = BROKEN_AT;
     options.meta = META;
-    options.meta_count = 2;
+    options.meta_count = sizeof META / sizeof META[0];
     MUST(ckpt_store_open(&store, f->root, NULL, ERR));
     MUST(ckpt_save_tensors(NULL, store, "small/state.safetensors", s->tensors, s->tensor_count, s->values,
                            s->value_count, &options, ERR));
@@ -461,7 +461,7 @@ static void every_broken_value_is_seen(void **state)
         {"best_val_accuracy", NULL, "0x1p+0", OTHER_BYTES},
         {"best_val_accuracy", NULL, "0x1p+1", REFUSED},
         {"data_digest", "", "0", REFUSED},
-        {"ckpt.state", "1", "2", REFUSED},
+        {"ckpt.training", "1", "2", REFUSED},
         {"recipe", "seed = 7", "seed = 8", OTHER_BYTES},
         {"recipe", "batch = 8", "batch = 9", REFUSED},
         {"recipe", "drop_last = no", "drop_last = yes", REFUSED},

@@ -245,20 +245,42 @@ static void an_empty_store_has_no_run(void **test)
     assert_true(err.hint[0] != 0);
 }
 
+/* Saves what is no state of a training, though its meta says so. */
+static void save_claim(run_sample *r, const ckpt_value *claim, size_t count)
+{
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {3}, r->s->state.weights};
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    options.meta = claim;
+    options.meta_count = count;
+    MUST(ckpt_save_tensors(NULL, r->s->store, NULL, &tensor, 1, NULL, 0, &options, ERR));
+}
+
+static void what_others_call_a_run_is_none(void **test)
+{
+    run_sample *const r = *test;
+    const ckpt_value claim = {"run", "theirs"};
+    ckpt_error err = {0};
+    taking t = {0};
+    bool exists = true;
+    save_run(r, "exp-1");
+    save_claim(r, &claim, 1);
+    MUST(run_exists(&exists, r->s->store, "theirs", ERR));
+    assert_false(exists);
+    assert_int_equal(find(&t, r, "theirs", &err), CKPT_ENOTFOUND);
+    assert_null(strstr(err.hint, "theirs"));
+}
+
 static void checkpoints_without_a_state_are_no_runs(void **test)
 {
     run_sample *const r = *test;
     taking t = {0};
     char good[CKPT_ID_SIZE];
-    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-    const ckpt_value claim = {"run", "exp-1"};
-    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {3}, r->s->state.weights};
+    const ckpt_value claim[] = {{"run", "exp-1"}, {"reason", "none"}};
     save_run(r, "exp-1");
     newest_id(good, r);
-    MUST(ckpt_save_tensors(NULL, r->s->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
-    options.meta = &claim;
-    options.meta_count = 1;
-    MUST(ckpt_save_tensors(NULL, r->s->store, NULL, &tensor, 1, NULL, 0, &options, ERR));
+    save_claim(r, NULL, 0);
+    save_claim(r, claim, 1);
+    save_claim(r, claim, 2);
     MUST(find(&t, r, NULL, ERR));
     assert_string_equal(t.id, good);
     assert_int_equal(r->warnings, 0);
@@ -301,6 +323,7 @@ int main(void)
         CASE(an_unreadable_snapshot_is_damage_and_not_the_absence_of_a_run),
         CASE(a_run_that_is_not_there_is_not_found_and_others_are_named),
         CASE(an_empty_store_has_no_run),
+        CASE(what_others_call_a_run_is_none),
         CASE(checkpoints_without_a_state_are_no_runs),
         CASE(other_errors_are_not_passed_over),
         CASE(whether_a_run_exists_is_known_by_its_checkpoints),
