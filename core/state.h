@@ -13,7 +13,7 @@
  *
  * and in its metadata, floats as hexadecimal ("0x1.8p+1"):
  *
- *     ckpt.state       "1", the version of this list
+ *     ckpt.training    "1", the version of this list
  *     recipe           canonical text
  *     epoch step position        position: samples of the epoch that are done
  *     loss_sum correct seen      since the line before

@@ -1,11 +1,11 @@
 /* Fields of a training state: what stands beside the tensors in a checkpoint, and how tensors are named. One table for
- * who writes (state_view.c) and who reads (state_read.c); beside it are `ckpt.state` and `recipe`. */
+ * who writes (state_view.c) and who reads (state_read.c); beside it are `ckpt.training` and `recipe`. */
 #ifndef CORE_STATE_FIELDS_H
 #define CORE_STATE_FIELDS_H
 
 #include "state.h"
 
-#define STATE_KEY_VERSION "ckpt.state"
+#define STATE_KEY_VERSION "ckpt.training"
 #define STATE_KEY_RECIPE  "recipe"
 
 #define STATE_FIELD_COUNT      15

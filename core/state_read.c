@@ -58,7 +58,7 @@ out:
     return rc;
 }
 
-/* ckpt.state and recipe. */
+/* ckpt.training and recipe. */
 static int head_read(state *s, const ckpt_content *content, size_t file, ckpt_error *err)
 {
     int rc = 0;

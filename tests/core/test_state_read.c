@@ -54,8 +54,8 @@ static void values_that_make_no_sense_are_named(void **test)
         {"recipe", ""},
         {"recipe", "[run]\nepochs = many\n"},
         {"recipe", "no recipe"},
-        {"ckpt.state", "0"},
-        {"ckpt.state", "one"},
+        {"ckpt.training", "0"},
+        {"ckpt.training", "one"},
     };
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         parts p;
@@ -84,7 +84,7 @@ static void a_newer_version_is_told_apart_from_damage(void **test)
 {
     parts p;
     parts_open(&p, *test);
-    parts_value(&p, "ckpt.state")->value = "2";
+    parts_value(&p, "ckpt.training")->value = "2";
     assert_values_refused(parts_save(&p, *test), CKPT_EVERSION, "version 2");
 }
 

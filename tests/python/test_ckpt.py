@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import shutil
 import struct
+import subprocess
 import sys
 import time
 
@@ -145,6 +146,16 @@ class Files(Case):
                 self.assert_same(got[name], wanted[name])
             self.assertTrue(set(got) <= set(wanted.files) and got)
         self.assertEqual(saved.files, 1)
+
+    def test_tensors_of_a_training_of_ckpt_come_by_name(self):
+        trained = subprocess.run([os.environ["CKPT_PROGRAM"], "-q", "train", GOLDEN / "recipes" / "tiny.ini", "--data",
+                                  GOLDEN / "fashion-2000", "--steps", "1"], stderr=subprocess.PIPE)
+        if trained.returncode == 9:
+            self.skipTest("the program was built without training")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        got = ckpt.load(framework="numpy")
+        self.assertEqual(got["model.dense1.weight"].shape, (10, 784))
+        self.assertTrue(got["model.dense1.weight"].any())
 
     def test_one_of_several_files_is_chosen_by_its_path(self):
         os.makedirs("run")
