@@ -19,6 +19,8 @@
 #define LABEL_SIZE_MAX  (2u * COLUMNS_MAX) /* bytes; characters of no width could be any number */
 #define LINE_SIZE       (LABEL_SIZE_MAX + BAR_MAX + INFO_SIZE + 8)
 
+#define COUNT_PLAIN_MAX 999999u /* steps of a training are looked up elsewhere by their number */
+
 #define FIRST_S    1.0 /* shorter work is not shown */
 #define SMOOTH_S   5.0 /* how far back the rate looks */
 #define TERMINAL_S 0.1
@@ -52,7 +54,7 @@ static double interval(progress_mode mode)
 
 void progress_start(progress *p, const progress_options *options)
 {
-    *p = (progress){.options = *options, .mark_done = options->begun, .rate = -1};
+    *p = (progress){.options = *options, .mark_done = options->begun, .rate = -1, .left_s = -1};
     progress_options *o = &p->options;
     if (!o->clock)
         o->clock = clock_monotonic;
@@ -86,7 +88,9 @@ static void rate_measure(progress *p, uint64_t done, double now)
 
 static void format_amount(char out[UNITS_TEXT_SIZE], uint64_t amount, bool counts)
 {
-    if (counts)
+    if (counts && amount <= COUNT_PLAIN_MAX)
+        snprintf(out, UNITS_TEXT_SIZE, "%" PRIu64, amount);
+    else if (counts)
         format_count(out, amount);
     else
         format_size(out, amount);
@@ -116,7 +120,7 @@ static void info_write(char info[INFO_SIZE], const progress *p, uint64_t done, u
         return;
     }
     format_amount(whole, total, counts);
-    format_duration(left, p->rate > 0 ? (double)(total - done) / p->rate : -1);
+    format_duration(left, p->left_s >= 0 ? p->left_s : p->rate > 0 ? (double)(total - done) / p->rate : -1);
     snprintf(info, INFO_SIZE, "%3u %%  %s of %s  %s  %s left", (unsigned)((double)done / (double)total * 100), amount,
              whole, speed, left);
 }
@@ -166,6 +170,11 @@ static size_t line_write(char line[LINE_SIZE], const progress *p, uint64_t done,
     memcpy(line + used, info, info_size);
     line[used + info_size] = 0;
     return columns + info_size;
+}
+
+void progress_left(progress *p, double seconds)
+{
+    p->left_s = seconds;
 }
 
 void progress_update(progress *p, uint64_t done, uint64_t total)

@@ -43,6 +43,7 @@ typedef struct progress {
     double mark;      /* when the rate was measured last, and how much was done then */
     uint64_t mark_done;
     double rate;          /* per second, smoothed; below 0: not known yet */
+    double left_s;        /* as the caller has it; below 0: by the rate */
     size_t drawn_columns; /* of the line on the terminal */
 } progress;
 
@@ -50,6 +51,10 @@ void progress_start(progress *p, const progress_options *options);
 
 /* `total` 0: not known. `done` may go back, as when a file is read again. */
 void progress_update(progress *p, uint64_t done, uint64_t total);
+
+/* How long it will take, for who knows more than what was done here; below 0: nobody does. Holds from the next update.
+ */
+void progress_left(progress *p, double seconds);
 
 /* A zeroed or finished one is fine. */
 void progress_finish(progress *p);

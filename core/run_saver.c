@@ -170,7 +170,7 @@ static void meta_fill(meta *m, const run_saver *v, save_reason reason, double va
         meta_add(m, RUN_META_DATA, v->data_path);
     meta_add(m, "host", v->host);
     meta_add(m, "seconds", m->seconds);
-    if (r->images) {
+    if (isfinite(report_rate(r))) {
         real_decimal(m->images_per_s, report_rate(r), 1);
         meta_add(m, "images_per_s", m->images_per_s);
     }

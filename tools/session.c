@@ -113,6 +113,11 @@ void session_count(session *s, uint64_t done, uint64_t total)
     progress_update(&s->progress, done, total);
 }
 
+void session_count_left(session *s, double seconds)
+{
+    progress_left(&s->progress, seconds);
+}
+
 void session_work_end(session *s)
 {
     progress_finish(&s->progress);

@@ -44,6 +44,7 @@ void session_work_end(session *s); /* also when nothing is under way */
  * terminals only: such work prints lines of its own, or is short. */
 void session_count_begin(session *s, const char *what, uint64_t done);
 void session_count(session *s, uint64_t done, uint64_t total);
+void session_count_left(session *s, double seconds); /* how long it will take, for who knows better; below 0: nobody */
 
 /* From now on the first SIGINT or SIGTERM makes session_stopped() true; another one, more than a second later, has its
  * usual effect. */

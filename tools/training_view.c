@@ -33,8 +33,10 @@ static void show_progress(training_view *v, const ckpt_training_event *e)
     }
     if (phase == PHASE_EVALUATION)
         session_count(v->s, e->evaluated, e->evaluation);
-    else
+    else {
+        session_count_left(v->s, e->seconds_left); /* as the lines have it: with validation, and over many epochs */
         session_count(v->s, e->step, e->steps);
+    }
 }
 
 /* Makes room for a line; the next BATCH draws a new bar. */

@@ -95,10 +95,10 @@ static void a_terminal_is_redrawn_at_most_ten_times_a_second_and_erased(void **s
     watch_start(&w, PROGRESS_TERMINAL, "", 40, true);
     watch_update(&w, 1, 1000, 0);
     watch_update(&w, 1.05, 2000, 0);
-    assert_shown(&w, "\r1.0 k  1.0 k/s");
+    assert_shown(&w, "\r1000  1.0 k/s");
     watch_update(&w, 2, 9, 0); /* shorter: the rest of the old line is blanked */
     progress_finish(&w.p);
-    assert_shown(&w, "\r9  1.0 k/s    \r          \r");
+    assert_shown(&w, "\r9  1.0 k/s   \r          \r");
     watch_end(&w);
 }
 
@@ -224,9 +224,35 @@ static void what_was_done_before_is_no_part_of_the_rate(void **state)
     watch_end(&w);
 }
 
+static void the_caller_may_know_how_long_it_takes(void **state)
+{
+    (void)state;
+    watch w;
+    watch_start(&w, PROGRESS_LINES, "train", 80, true);
+    progress_left(&w.p, 90);
+    watch_update(&w, 5, 10, 110);
+    progress_left(&w.p, -1);
+    watch_update(&w, 10, 20, 110);
+    assert_shown(&w, "train    9 %  10 of 110  2/s  1m 30s left\ntrain   18 %  20 of 110  2/s  45 s left\n");
+    watch_end(&w);
+}
+
+static void counts_below_a_million_are_shown_whole(void **state)
+{
+    (void)state;
+    watch w;
+    watch_start(&w, PROGRESS_LINES, "train", 80, true);
+    watch_update(&w, 5, 1050, 1060);
+    watch_update(&w, 10, 2100, 1000000);
+    assert_shown(&w, "train   99 %  1050 of 1060  210/s  0 s left\ntrain    0 %  2100 of 1.0 M  210/s  1h 19m left\n");
+    watch_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_caller_may_know_how_long_it_takes),
+        cmocka_unit_test(counts_below_a_million_are_shown_whole),
         cmocka_unit_test(what_was_done_before_is_no_part_of_the_rate),
         cmocka_unit_test(work_of_less_than_a_second_shows_nothing),
         cmocka_unit_test(a_terminal_shows_a_bar_rate_and_time_left),
