@@ -12,7 +12,11 @@ int split_new(split *out, const recipe_values *values, const dataset *data, ckpt
     const double share = values->validate == VALIDATE_SPLIT ? values->validation : 0;
     const size_t held = (size_t)(share * (double)count + 0.5);
 
-    FAIL_IF(held >= count, err, CKPT_EUSAGE, "data.validation %g holds back all of %zu samples", share, count);
+    if (held >= count) {
+        rc = error_set(err, CKPT_EUSAGE, "data.validation %g holds back all of %zu samples", share, count);
+        error_hint(err, "set a smaller data.validation, or data.validate = test");
+        goto out;
+    }
     out->indices = malloc(count * sizeof *out->indices);
     FAIL_IF_NULL(out->indices, err);
     order_split(out->indices, count, held, values->seed);

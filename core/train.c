@@ -252,6 +252,8 @@ static int limits_check(const ckpt_training *g, ckpt_error *err)
             "run %s is at step %" PRIu64 " already, beyond run.steps %" PRIu64, s->recipe.name, s->step,
             s->recipe.steps);
 out:
+    if (rc)
+        error_hint(err, "a run only goes on: give more, or begin another with `ckpt train --name NAME`");
     return rc;
 }
 

@@ -139,11 +139,18 @@ int trainer_open(trainer *t, const recipe_values *values, backend *b, dataset *d
     memcpy(t->state.data_digest, data->digest, sizeof t->state.data_digest);
 
     TRY(net_parse(&t->net, values->layers, data->shape, (size_t)values->classes, err));
-    FAIL_IF(t->net->weight_count == 0, err, CKPT_EUSAGE, "net.layers has nothing that could be trained");
+    if (t->net->weight_count == 0) {
+        rc = error_set(err, CKPT_EUSAGE, "net.layers has nothing that could be trained");
+        error_hint(err, "put `dense %" PRIu64 "` behind it", values->classes);
+        goto out;
+    }
     TRY(split_new(&t->split, values, data, err));
-    FAIL_IF(trainer_epoch_samples(t) == 0, err, CKPT_EUSAGE,
-            "data.batch %" PRIu64 " with data.drop_last leaves none of %zu samples", values->batch,
-            t->split.train_count);
+    if (trainer_epoch_samples(t) == 0) {
+        rc = error_set(err, CKPT_EUSAGE, "data.batch %" PRIu64 " with data.drop_last leaves none of %zu samples",
+                       values->batch, t->split.train_count);
+        error_hint(err, "set data.drop_last = no, or data.batch to at most %zu", t->split.train_count);
+        goto out;
+    }
     t->order = malloc(t->split.train_count * sizeof *t->order);
     FAIL_IF_NULL(t->order, err);
     t->batch_labels = calloc((size_t)values->batch, sizeof *t->batch_labels);

@@ -183,6 +183,7 @@ static void a_run_is_not_taken_back(void **state)
     options.steps = "12";
     assert_int_equal(ckpt_training_resume(&training, NULL, NULL, &options, &f->err), CKPT_EUSAGE);
     assert_string_equal(f->err.message, "run small is at step 13 already, beyond run.steps 12");
+    assert_string_equal(f->err.hint, "a run only goes on: give more, or begin another with `ckpt train --name NAME`");
 }
 
 /* ---- How a run begins and goes on ---- */

@@ -146,7 +146,7 @@ static void a_batch_may_be_larger_than_the_data(void **given)
     assert_int_equal(f->trainer.state.seen, 15);
 }
 
-static void open_fails(trainer_fixture *f, const recipe_values *values, const char *message)
+static void open_fails(trainer_fixture *f, const recipe_values *values, const char *message, const char *hint)
 {
     const backend_options options = {0};
     dataset *data = NULL;
@@ -156,6 +156,7 @@ static void open_fails(trainer_fixture *f, const recipe_values *values, const ch
     MUST(dataset_open(&data, GOLDEN_DIR "/fashion-20", 10, ERR));
     assert_int_equal(trainer_open(&f->trainer, values, f->backend, data, false, &err), CKPT_EUSAGE);
     assert_string_equal(err.message, message);
+    assert_string_equal(err.hint, hint);
 }
 
 static void no_whole_batch_with_drop_last_is_refused(void **given)
@@ -164,7 +165,8 @@ static void no_whole_batch_with_drop_last_is_refused(void **given)
 
     values.drop_last = true;
     values.batch = 16;
-    open_fails(*given, &values, "data.batch 16 with data.drop_last leaves none of 15 samples");
+    open_fails(*given, &values, "data.batch 16 with data.drop_last leaves none of 15 samples",
+               "set data.drop_last = no, or data.batch to at most 15");
 }
 
 static void nothing_left_to_train_with_is_refused(void **given)
@@ -172,7 +174,8 @@ static void nothing_left_to_train_with_is_refused(void **given)
     recipe_values values = values_small();
 
     values.validation = 0.99;
-    open_fails(*given, &values, "data.validation 0.99 holds back all of 20 samples");
+    open_fails(*given, &values, "data.validation 0.99 holds back all of 20 samples",
+               "set a smaller data.validation, or data.validate = test");
 }
 
 static void a_network_without_weights_is_refused(void **given)
@@ -181,7 +184,7 @@ static void a_network_without_weights_is_refused(void **given)
 
     memcpy(values.layers, "maxpool 28, flatten", sizeof "maxpool 28, flatten");
     values.classes = 1; /* what the net gives; labels are checked when data are opened */
-    open_fails(*given, &values, "net.layers has nothing that could be trained");
+    open_fails(*given, &values, "net.layers has nothing that could be trained", "put `dense 1` behind it");
 }
 
 /* ---- Evaluation ---- */
