@@ -450,9 +450,18 @@ void store_packs_return(ckpt_store *store)
 int store_writable(const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
+    mode_t kind;
 
     if (access(store->path, W_OK)) {
         rc = error_errno(err, errno, "write to the store %s", store->path);
+        goto out;
+    }
+    /* Who removes a store while it is open does not see the folders that a save makes again, and nobody finds what is
+     * in them. */
+    TRY(path_kind(&kind, store->config_path, err));
+    if (kind == 0) {
+        rc = error_set(err, CKPT_ENOSTORE, "%s is no store any more: its %s is gone", store->path, CONFIG_NAME);
+        error_hint(err, "`ckpt init %s` makes it one again, with all that is left", store->path);
         goto out;
     }
     if (store->read_only) {

@@ -336,12 +336,31 @@ static void a_content_is_read_after_its_store_saved_much_and_pruned_it(void **st
     ckpt_content_close(content);
 }
 
+static void a_store_whose_config_went_takes_nothing_until_it_is_made_again(void **state)
+{
+    fixture *const f = *state;
+    const ckpt_tensor tensor = {"weight", CKPT_F32, 1, {1}, &(float){1}};
+    char id[CKPT_ID_SIZE];
+    bool existed = true;
+    save_noise(id, f, 1);
+    assert_int_equal(unlink(f->store->config_path), 0);
+    assert_int_equal(rmdir(f->store->intents_dir), 0);
+    assert_int_equal(ckpt_save_tensors(NULL, f->store, NULL, &tensor, 1, NULL, 0, NULL, NULL), CKPT_ENOSTORE);
+    assert_int_equal(ckpt_tag_set(f->store, "x", id, false, NULL), CKPT_ENOSTORE);
+    assert_int_equal(access(f->store->intents_dir, F_OK), -1);
+    MUST(ckpt_store_init(&existed, f->store->path, ERR));
+    assert_false(existed);
+    MUST(ckpt_save_tensors(NULL, f->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
+    assert_int_equal(count_files(f->store->snapshots_dir), 2);
+}
+
 #define STORE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_TEST(init_makes_the_folders_and_a_config_that_reads_as_a_manual),
+        STORE_TEST(a_store_whose_config_went_takes_nothing_until_it_is_made_again),
         STORE_TEST(init_leaves_a_complete_store_as_it_is),
         STORE_TEST(init_completes_a_creation_that_was_cut_short),
         STORE_TEST(init_takes_the_store_s_own_name_and_makes_parents),
