@@ -89,7 +89,7 @@ static int log_open(runlog *l, ckpt_error *err)
 {
     int rc = 0;
 
-    l->fd = open(l->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    l->fd = open(l->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (l->fd < 0)
         TRY(error_errno(err, errno, "log of the run %s", l->path));
     TRY(tail_read(l, err));

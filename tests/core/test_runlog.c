@@ -322,6 +322,17 @@ static void a_log_that_cannot_be_opened_stops_nobody_and_is_told(void **state)
 }
 
 /* A limit on the size of files stands for a full disk: the first line is cut short. */
+static void a_pipe_in_place_of_a_log_keeps_nobody_waiting(void **state)
+{
+    const folder *const f = *state;
+    runlog_close(log_open(f));
+    (void)remove(f->log);
+    assert_int_equal(mkfifo(f->log, 0666), 0);
+    runlog *const l = log_open(f);
+    assert_non_null(runlog_failure(l));
+    runlog_close(l);
+}
+
 static void a_log_that_cannot_be_written_is_told_and_goes_on_with_a_whole_line(void **state)
 {
     const folder *const f = *state;
@@ -388,6 +399,7 @@ int main(void)
         CASE(another_run_is_not_busy),
         CASE(a_run_whose_trainer_was_killed_is_free),
         CASE(a_log_that_cannot_be_opened_stops_nobody_and_is_told),
+        CASE(a_pipe_in_place_of_a_log_keeps_nobody_waiting),
         CASE(a_log_that_cannot_be_written_is_told_and_goes_on_with_a_whole_line),
         CASE(a_name_that_leads_elsewhere_is_refused),
         CASE(a_store_that_is_gone_is_an_error),
