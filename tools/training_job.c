@@ -183,10 +183,7 @@ int training_job_new(training_job *job, ckpt_error *err)
 /* What the plugin calls the end of a window is an interruption when it was Ctrl-C. */
 static int stopped_code(int rc, ckpt_error *err)
 {
-    if (rc != CKPT_EWINDOW)
-        return rc;
-    error_hint(err, "`ckpt resume` goes on from here");
-    return session_signal() == SIGINT ? error_recode(err, CKPT_EINTERRUPTED) : rc;
+    return rc == CKPT_EWINDOW && session_signal() == SIGINT ? error_recode(err, CKPT_EINTERRUPTED) : rc;
 }
 
 int training_job_run(training_job *job, ckpt_error *err)
