@@ -12,13 +12,35 @@
 #ifndef CORE_RUN_META_H
 #define CORE_RUN_META_H
 
+#include "real.h"
+
 #include <ckpt/store.h>
 
 #define RUN_META_RUN      "run"
 #define RUN_META_REASON   "reason"
 #define RUN_META_DATA     "data"
-#define RUN_META_VAL_ACC  "val_acc"
 #define RUN_META_TEST_ACC "test_acc"
+
+#define RUN_META_PAIRS     9
+#define RUN_META_VALUE_MAX 1024 /* bytes of a text from outside: the other pairs fit beside it at their longest */
+
+/* What is to be said. Texts are such as run_meta_is_plain accepts, and live as long as the meta. */
+typedef struct run_facts {
+    const char *run, *host, *reason;
+    const char *data; /* NULL: it cannot be said */
+    uint64_t epoch;
+    double seconds, images_per_s, val_accuracy, test_accuracy; /* what is NaN is left out */
+} run_facts;
+
+/* Pairs as ckpt_save_options takes them, and the texts that they point into: it is not to be copied. */
+typedef struct run_meta {
+    ckpt_value pairs[RUN_META_PAIRS];
+    size_t count;
+    char epoch[24], numbers[4][REAL_TEXT_SIZE];
+} run_meta;
+void run_meta_fill(run_meta *m, const run_facts *facts);
+/* Can the text be a value of a checkpoint's meta, which is short, UTF-8 and without control characters? */
+bool run_meta_is_plain(const char *text);
 
 /* Value of a key, or NULL. */
 const char *run_meta_get(const ckpt_info *info, const char *key);

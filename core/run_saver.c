@@ -3,8 +3,6 @@
 #include "clock.h"
 #include "fail.h"
 #include "host.h"
-#include "real.h"
-#include "utf8.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -12,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define META_PAIRS     9
-#define META_VALUE_MAX 1024 /* bytes; what is left of the meta holds the other pairs at their longest */
 #define FILE_NAME_SIZE (RECIPE_NAME_SIZE + sizeof "/" STATE_FILE_NAME)
 #define TAG_SIZE       (RECIPE_NAME_SIZE + sizeof "-final")
 #define NOTE_SIZE      512
@@ -29,8 +25,8 @@ struct run_saver {
     const state *state;
     backend *backend;
     report *report;
-    state mirror; /* what the view shows: the state, its vectors where the host can read them */
-    float *copies[3];
+    state mirror;                 /* what the view shows: the state, with vectors that the host can read */
+    float *copies[STATE_VECTORS]; /* [weight_count] each; NULL where the host can read the originals */
     size_t weight_count;
     state_view *view;
     ckpt_writer *writer;
@@ -42,7 +38,6 @@ struct run_saver {
     char note_told[NOTE_SIZE];
     int save_cause, prune_cause; /* codes of the failures that were told, or CAUSE_NONE */
     uint64_t committed_then;     /* saves, when the last failure was told */
-    bool save_pending;           /* one was submitted that nobody has waited for */
 };
 
 /* ---- Opening ---- */
@@ -56,20 +51,6 @@ static void note_take(void *payload, const char *note)
     pthread_mutex_unlock(&box->lock);
 }
 
-/* Can the text be a value of the meta, which is short, UTF-8 and without control characters? */
-static bool is_plain(const char *text)
-{
-    const size_t size = strlen(text);
-    uint32_t code = 0;
-
-    for (size_t at = 0, n; at < size; at += n) {
-        n = utf8_next(&code, text + at, size - at);
-        if (n == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0))
-            return false;
-    }
-    return size <= META_VALUE_MAX;
-}
-
 /* Memory for copies of the vectors, where the host cannot read the device's. */
 static int mirror_open(run_saver *v, ckpt_error *err)
 {
@@ -78,7 +59,7 @@ static int mirror_open(run_saver *v, ckpt_error *err)
     v->mirror = *v->state;
     if (v->backend->memory_is_host)
         goto out;
-    for (size_t i = 0; i < 3; i++) {
+    for (int i = 0; i < STATE_VECTORS; i++) {
         v->copies[i] = calloc(v->weight_count, sizeof(float));
         FAIL_IF_NULL(v->copies[i], err);
     }
@@ -99,10 +80,10 @@ int run_saver_open(run_saver **out, const char *store_path, const state *s, cons
     v->report = r;
     v->weight_count = n->weight_count;
     host_name(v->host);
-    if (!is_plain(v->host))
+    if (!run_meta_is_plain(v->host))
         v->host[0] = '\0';
     snprintf(v->file_name, sizeof v->file_name, "%s/" STATE_FILE_NAME, s->recipe.name);
-    if (data_path && is_plain(data_path)) {
+    if (data_path && run_meta_is_plain(data_path)) {
         v->data_path = strdup(data_path);
         FAIL_IF_NULL(v->data_path, err);
     }
@@ -110,7 +91,8 @@ int run_saver_open(run_saver **out, const char *store_path, const state *s, cons
     TRY(state_view_new(&v->view, &v->mirror, n, err));
     const ckpt_open_options options = {.size = sizeof options, .note = note_take, .payload = &v->notes};
     TRY(ckpt_writer_open(&v->writer, store_path, &options, err));
-    TRY(ckpt_writer_reserve(v->writer, 3 * (uint64_t)v->weight_count * sizeof(float), err)); /* the rest is little */
+    TRY(ckpt_writer_reserve(v->writer, STATE_VECTORS * (uint64_t)v->weight_count * sizeof(float),
+                            err)); /* the rest is little */
     *out = v;
     v = NULL;
 out:
@@ -125,66 +107,43 @@ static int mirror_update(run_saver *v, ckpt_error *err)
 {
     int rc = 0;
     const state *const s = v->state;
-    const float *const vectors[3] = {s->weights, s->exp_avg, s->exp_avg_sq};
+    const size_t bytes = v->weight_count * sizeof(float);
 
     v->mirror = *s;
     if (v->backend->memory_is_host) {
         TRY(v->backend->wait(v->backend, err));
     } else {
-        for (size_t i = 0; i < 3; i++)
-            TRY(v->backend->read(v->backend, v->copies[i], vectors[i], v->weight_count * sizeof(float), err));
-        v->mirror.weights = v->copies[0];
-        v->mirror.exp_avg = v->copies[1];
-        v->mirror.exp_avg_sq = v->copies[2];
+        for (int i = 0; i < STATE_VECTORS; i++)
+            TRY(v->backend->read(v->backend, v->copies[i], state_vector_get(s, (state_vector)i), bytes, err));
+        v->mirror.weights = v->copies[STATE_WEIGHTS];
+        v->mirror.exp_avg = v->copies[STATE_EXP_AVG];
+        v->mirror.exp_avg_sq = v->copies[STATE_EXP_AVG_SQ];
     }
     state_view_update(v->view);
 out:
     return rc;
 }
 
-/* Pairs and the texts that they point into. */
-typedef struct meta {
-    ckpt_value pairs[META_PAIRS];
-    size_t count;
-    char epoch[24], seconds[REAL_TEXT_SIZE], images_per_s[REAL_TEXT_SIZE], accuracy[REAL_TEXT_SIZE];
-} meta;
-
-static void meta_add(meta *m, const char *key, const char *text)
-{
-    m->pairs[m->count++] = (ckpt_value){key, text};
-}
-
-static void meta_fill(meta *m, const run_saver *v, save_reason reason, double val_accuracy, double test_accuracy)
+static void meta_fill(run_meta *m, const run_saver *v, save_reason reason, double val_accuracy, double test_accuracy)
 {
     static const char *const REASONS[] = {[SAVE_RHYTHM] = "rhythm", [SAVE_EPOCH] = "epoch",     [SAVE_BEST] = "best",
                                           [SAVE_ANEW] = "anew",     [SAVE_STOPPED] = "stopped", [SAVE_FINAL] = "final"};
     const report *const r = v->report;
     const double before = r->log ? runlog_seconds_before(r->log) : 0;
+    const run_facts facts = {.run = v->state->recipe.name,
+                             .data = v->data_path,
+                             .host = v->host,
+                             .reason = REASONS[reason],
+                             .epoch = v->state->epoch,
+                             .seconds = before + clock_seconds() - r->begin,
+                             .images_per_s = report_rate(r),
+                             .val_accuracy = reason == SAVE_EPOCH || reason == SAVE_BEST ? val_accuracy : NOT_KNOWN,
+                             .test_accuracy = reason == SAVE_FINAL ? test_accuracy : NOT_KNOWN};
 
-    m->count = 0;
-    snprintf(m->epoch, sizeof m->epoch, "%" PRIu64, v->state->epoch);
-    real_decimal(m->seconds, before + clock_seconds() - r->begin, 1);
-    meta_add(m, RUN_META_RUN, v->state->recipe.name);
-    meta_add(m, "epoch", m->epoch);
-    if (v->data_path)
-        meta_add(m, RUN_META_DATA, v->data_path);
-    meta_add(m, "host", v->host);
-    meta_add(m, "seconds", m->seconds);
-    if (isfinite(report_rate(r))) {
-        real_decimal(m->images_per_s, report_rate(r), 1);
-        meta_add(m, "images_per_s", m->images_per_s);
-    }
-    meta_add(m, "reason", REASONS[reason]);
-    if (reason == SAVE_EPOCH || reason == SAVE_BEST) {
-        real_decimal(m->accuracy, val_accuracy, 6);
-        meta_add(m, RUN_META_VAL_ACC, m->accuracy);
-    } else if (reason == SAVE_FINAL) {
-        real_decimal(m->accuracy, test_accuracy, 6);
-        meta_add(m, RUN_META_TEST_ACC, m->accuracy);
-    }
+    run_meta_fill(m, &facts);
 }
 
-static int submit(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
+static int submit(run_saver *v, save_reason reason, const run_meta *m, ckpt_error *err)
 {
     size_t tensor_count, value_count;
     const ckpt_tensor *const tensors = state_view_tensors(&tensor_count, v->view);
@@ -304,7 +263,7 @@ static bool prune(run_saver *v)
 
 /* ---- Saving ---- */
 
-static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
+static void save_and_go_on(run_saver *v, save_reason reason, const run_meta *m)
 {
     ckpt_error why;
 
@@ -317,7 +276,7 @@ static void save_and_go_on(run_saver *v, save_reason reason, const meta *m)
     }
 }
 
-static int save_once(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
+static int save_once(run_saver *v, save_reason reason, const run_meta *m, ckpt_error *err)
 {
     int rc = 0;
 
@@ -327,7 +286,7 @@ out:
     return rc;
 }
 
-static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_error *err)
+static int save_and_wait(run_saver *v, save_reason reason, const run_meta *m, ckpt_error *err)
 {
     ckpt_error why = {0};
     int rc = 0;
@@ -351,7 +310,7 @@ static int save_and_wait(run_saver *v, save_reason reason, const meta *m, ckpt_e
 int run_saver_save(run_saver *v, save_reason reason, double val_accuracy, double test_accuracy, ckpt_error *err)
 {
     int rc = 0;
-    meta m;
+    run_meta m;
 
     notes_tell(v);
     TRY(mirror_update(v, err));
@@ -394,7 +353,7 @@ int run_saver_close(run_saver *v, ckpt_error *err)
         *err = why;
     (void)ckpt_writer_close(v->writer, NULL); /* has nothing left to say */
     state_view_free(v->view);
-    for (size_t i = 0; i < 3; i++)
+    for (int i = 0; i < STATE_VECTORS; i++)
         free(v->copies[i]);
     free(v->data_path);
     pthread_mutex_destroy(&v->notes.lock);

@@ -83,6 +83,12 @@ void *history_column_rows(const history *h, history_column c)
     return NULL;
 }
 
+float *state_vector_get(const state *s, state_vector v)
+{
+    assert(v < STATE_VECTORS);
+    return v == STATE_WEIGHTS ? s->weights : v == STATE_EXP_AVG ? s->exp_avg : s->exp_avg_sq;
+}
+
 void state_clear(state *s)
 {
     history_clear(&s->history);

@@ -56,6 +56,10 @@ typedef struct state {
     float *weights, *exp_avg, *exp_avg_sq;
 } state;
 
+/* The vectors that training changes; each has a tensor for each parameter. */
+typedef enum state_vector { STATE_WEIGHTS, STATE_EXP_AVG, STATE_EXP_AVG_SQ, STATE_VECTORS } state_vector;
+float *state_vector_get(const state *s, state_vector v);
+
 /* Tensors and values of a checkpoint: pointers into `s` and `n`, and texts. Made once; state_view_update brings the
  * texts and the history up to date without allocating. */
 typedef struct state_view state_view;

@@ -30,8 +30,7 @@ typedef struct state_field {
 
 extern const state_field STATE_FIELDS[STATE_FIELD_COUNT];
 
-/* Weights and the optimizer's vectors have a tensor for each parameter. */
-typedef enum state_vector { STATE_WEIGHTS, STATE_EXP_AVG, STATE_EXP_AVG_SQ, STATE_VECTORS } state_vector;
+/* Of the tensor that holds what of the vector is the parameter's. */
 void state_tensor_name(char out[STATE_TENSOR_NAME_SIZE], state_vector v, const param *p);
 
 typedef enum history_column {

@@ -22,11 +22,6 @@ struct state_view {
     char texts[STATE_FIELD_COUNT][STATE_FIELD_TEXT_SIZE];
 };
 
-static float *vector_of(const state *s, state_vector v)
-{
-    return v == STATE_WEIGHTS ? s->weights : v == STATE_EXP_AVG ? s->exp_avg : s->exp_avg_sq;
-}
-
 /* Names and shapes; where the data lie is state_view_update's. */
 static void tensors_describe(state_view *v)
 {
@@ -111,7 +106,7 @@ void state_view_update(state_view *v)
     }
     for (int k = 0; k < STATE_VECTORS; k++)
         for (size_t i = 0; i < v->net->param_count; i++, t++)
-            t->data = vector_of(s, (state_vector)k) + v->net->params[i].offset;
+            t->data = state_vector_get(s, (state_vector)k) + v->net->params[i].offset;
     for (size_t i = 0; i < STATE_FIELD_COUNT; i++)
         field_write(v->texts[i], s, &STATE_FIELDS[i]);
 }

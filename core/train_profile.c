@@ -57,12 +57,12 @@ static ckpt_profile_row gather_row(const trainer *t)
 
 static ckpt_profile_row save_row(const trainer *t)
 {
-    const double state_bytes = 3.0 * (double)t->net->weight_count * sizeof(float); /* read, and written */
+    const double state_bytes = (double)STATE_VECTORS * (double)t->net->weight_count * sizeof(float);
 
     return (ckpt_profile_row){.name = "save",
                               .calls = t->save_calls,
                               .seconds = t->save_seconds,
-                              .bytes = 2 * state_bytes * (double)t->save_calls};
+                              .bytes = 2 * state_bytes * (double)t->save_calls /* read, and written */};
 }
 
 static ckpt_profile_row validation_row(const trainer *t)
