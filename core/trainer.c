@@ -46,7 +46,8 @@ bool trainer_epoch_is_over(const trainer *t)
 
 uint64_t trainer_memory_bytes(const trainer *t)
 {
-    return t->arena_bytes + 4 * (uint64_t)t->net->weight_count * sizeof(float); /* weights, two vectors, gradients */
+    return t->arena_bytes +
+           (STATE_VECTORS + 1) * (uint64_t)t->net->weight_count * sizeof(float); /* and the gradients */
 }
 
 static int vector_new(float **out, trainer *t, ckpt_error *err)
@@ -138,7 +139,10 @@ int trainer_open(trainer *t, const recipe_values *values, backend *b, dataset *d
     environment_get(&t->state.environment, b);
     memcpy(t->state.data_digest, data->digest, sizeof t->state.data_digest);
 
-    TRY(net_parse(&t->net, values->layers, data->shape, (size_t)values->classes, err));
+    rc = net_parse(&t->net, values->layers, data->shape, (size_t)values->classes, err);
+    if (rc == CKPT_EUSAGE)
+        error_prefix(err, "net.layers");
+    TRY(rc);
     if (t->net->weight_count == 0) {
         rc = error_set(err, CKPT_EUSAGE, "net.layers has nothing that could be trained");
         error_hint(err, "put `dense %" PRIu64 "` behind it", values->classes);
@@ -214,12 +218,12 @@ static int tensors_restore(trainer *t, ckpt_content *content, size_t file, ckpt_
         TRY(state_read_tensors(t->state.weights, t->state.exp_avg, t->state.exp_avg_sq, content, file, t->net, err));
         goto out;
     }
-    host = calloc(count, 3 * sizeof *host);
+    host = calloc(count, STATE_VECTORS * sizeof *host);
     FAIL_IF_NULL(host, err);
     TRY(state_read_tensors(host, host + count, host + 2 * count, content, file, t->net, err));
-    TRY(b->write(b, t->state.weights, host, count * sizeof *host, err));
-    TRY(b->write(b, t->state.exp_avg, host + count, count * sizeof *host, err));
-    TRY(b->write(b, t->state.exp_avg_sq, host + 2 * count, count * sizeof *host, err));
+    for (int v = 0; v < STATE_VECTORS; v++)
+        TRY(b->write(b, state_vector_get(&t->state, (state_vector)v), host + (size_t)v * count, count * sizeof *host,
+                     err));
 out:
     free(host);
     return rc;
