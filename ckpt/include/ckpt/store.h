@@ -197,17 +197,18 @@ CKPT_API int ckpt_writer_open(ckpt_writer **out, const char *store_path, const c
 /* Makes ready for states of so many bytes, so that not even the first submits have to wait for fresh memory. Before the
  * first submit; CKPT_EUSAGE afterwards, CKPT_ENOMEM. */
 CKPT_API int ckpt_writer_reserve(ckpt_writer *writer, uint64_t bytes, ckpt_error *err);
-/* What makes no sense is refused here, with nothing staged or replaced. With "an earlier save failed: ..." this one is
- * staged all the same. */
+/* Copies the state, which the thread saves as ckpt_save_tensors does, and returns. What makes no sense is refused here,
+ * with nothing staged or replaced, and so is what there is no memory for. With "an earlier save failed: ..." or "an
+ * earlier prune failed: ..." this one is staged all the same. */
 CKPT_API int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_tensor *tensors, size_t count,
                                 const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                                 ckpt_importance importance, ckpt_error *err);
 /* Asks the thread to apply a retention policy, as ckpt_prune does with `keep` (NULL: that of the config) and `among`,
  * which is copied, when what is staged or in flight now has been written; returns at once. Of requests that wait for
- * the same save only the newest is carried out. A failure is told like that of a save, as "an earlier prune failed:
- * ..." by submit and "a prune failed:
- * ..." by wait and close; but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE: `keep` is not a policy, and
- * nothing was asked for. */
+ * the same save only the newest is carried out.
+ * A failure is told like that of a save, as "an earlier prune failed: ..." by submit and "a prune failed: ..." by wait
+ * and close; but CKPT_EBUSY is none: another prune does the work. CKPT_EUSAGE: `keep` is not a policy, and nothing was
+ * asked for. */
 CKPT_API int ckpt_writer_prune(ckpt_writer *writer, const char *keep, const ckpt_value *among, ckpt_error *err);
 CKPT_API int ckpt_writer_wait(ckpt_writer *writer, ckpt_error *err); /* until all that was asked for is done */
 CKPT_API void ckpt_writer_stats_get(ckpt_writer_stats *out, ckpt_writer *writer);
