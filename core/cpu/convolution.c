@@ -5,6 +5,8 @@
  * it. What it wants in another order than we have it in is reordered on the way in or out, in scratch memory:
  *
  *     scratch := reordered{} scratchpad            the scratchpad serves one primitive after the other */
+#include "convolution.h"
+
 #include "onednn_api.h"
 
 #include "team.h"

@@ -4,7 +4,6 @@
 #include "host_memory.h"
 
 #include "fail.h"
-#include "pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -42,14 +41,12 @@ static void cpu_free(backend *b)
 int backend_cpu_new(backend **out, const backend_options *options, ckpt_error *err)
 {
     int rc = 0;
-    unsigned threads = options ? options->threads : 0;
+    unsigned threads;
     cpu_backend *const c = calloc(1, sizeof *c);
 
     *out = NULL;
     FAIL_IF_NULL(c, err);
-    if (!threads)
-        TRY(pool_threads_default(&threads, err));
-    FAIL_IF(threads > POOL_THREADS_MAX, err, CKPT_EUSAGE, "%u threads are more than %d", threads, POOL_THREADS_MAX);
+    TRY(team_threads(&threads, options ? options->threads : 0, err));
     TRY(onednn_new(&c->onednn, threads, options ? options->isa : NULL, err));
     c->base = (backend){
         .name = "cpu",

@@ -11,7 +11,7 @@
 #define CORE_CPU_BACKEND_H
 
 #include "backend.h"
-#include "onednn.h"
+#include "convolution.h"
 #include "passes.h"
 
 #define CPU_LOSS_ROWS ((size_t)1024) /* whose losses wait to be added in order */

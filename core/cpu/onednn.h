@@ -1,9 +1,5 @@
-/* oneDNN, as little of it as we use: convolutions and matrix products. The only place that knows its interface, which
- * differs in kind between its versions 2 and 3; both are known here.
- *
- * Weights and their gradients are PyTorch's order outside and whatever oneDNN likes inside: they are small, and are
- * reordered at each call. Values are taken in the block in which they come (backend.h), and oneDNN chooses that of what
- * it gives. */
+/* oneDNN, as little of it as we use: its engine, matrix products, and convolutions (convolution.h). Its own interface,
+ * which differs in kind between its versions 2 and 3, is known to onednn_api.h and the two files behind it. */
 #ifndef CORE_ONEDNN_H
 #define CORE_ONEDNN_H
 
@@ -30,27 +26,5 @@ typedef struct matrix_product {
     size_t rows, columns, inner;
 } matrix_product;
 int onednn_multiply(onednn *o, const matrix_product *p, ckpt_error *err);
-
-/* A convolution with bias; backward with `training`. */
-typedef struct convolution convolution;
-typedef struct convolution_request {
-    const layer *layer;
-    size_t batch, in_block;
-    bool training, wants_in_grad;
-} convolution_request;
-int convolution_new(convolution **out, onednn *o, const convolution_request *request, ckpt_error *err);
-void convolution_free(convolution *c); /* NULL is fine */
-
-size_t convolution_out_block(const convolution *c);
-size_t convolution_forward_scratch_bytes(const convolution *c);
-size_t convolution_in_grad_scratch_bytes(const convolution *c);
-size_t convolution_param_grad_scratch_bytes(const convolution *c);
-/* Is the gradient of the parameters nothing that oneDNN does well in these orders on this machine? */
-bool convolution_param_grad_is_slow(const convolution *c);
-
-/* Memory as operations get it; params are weight [out][in][height][width] and bias [out]. */
-int convolution_forward(convolution *c, const op_memory *m, ckpt_error *err);
-int convolution_in_grad(convolution *c, const op_memory *m, ckpt_error *err);
-int convolution_param_grad(convolution *c, const op_memory *m, ckpt_error *err);
 
 #endif

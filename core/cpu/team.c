@@ -1,6 +1,35 @@
 #include "team.h"
 
+#include "fail.h"
+#include "pool.h"
+
 #include <omp.h>
+
+/* How many threads OpenMP gives to who asks for so many. */
+static unsigned team_given(unsigned threads)
+{
+    unsigned given = 1;
+    const team_settings before = team_enter(threads);
+
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    given = (unsigned)omp_get_num_threads();
+    team_leave(before);
+    return given;
+}
+
+int team_threads(unsigned *threads, unsigned asked, ckpt_error *err)
+{
+    int rc = 0;
+
+    FAIL_IF(asked > POOL_THREADS_MAX, err, CKPT_EUSAGE, "%u threads are more than %d", asked, POOL_THREADS_MAX);
+    *threads = asked;
+    if (!asked)
+        TRY(pool_threads_default(threads, err));
+    *threads = team_given(*threads);
+out:
+    return rc;
+}
 
 void team_run(unsigned threads, team_fn run, void *job, size_t count, size_t grain)
 {

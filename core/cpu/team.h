@@ -5,7 +5,13 @@
 #ifndef CORE_TEAM_H
 #define CORE_TEAM_H
 
+#include <ckpt/error.h>
 #include <stddef.h>
+
+/* Of how many threads a team is when `asked` are wanted; 0: as many as the machine allows this process; fewer
+ * where OpenMP gives no more (OMP_THREAD_LIMIT), since who counts on the others waits for ever. CKPT_EUSAGE for more
+ * than POOL_THREADS_MAX (pool.h). */
+int team_threads(unsigned *threads, unsigned asked, ckpt_error *err);
 
 /* Units begin to end - 1 of `job`. */
 typedef void (*team_fn)(void *job, size_t begin, size_t end);

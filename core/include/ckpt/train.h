@@ -155,8 +155,9 @@ typedef struct ckpt_profile_row {
 /* CKPT_ENOTFOUND past the last. */
 CKPT_API int ckpt_training_profile_row(ckpt_profile_row *out, const ckpt_training *training, size_t i);
 
-/* What this machine can do with `threads` threads (0: as many as allowed) of the instruction set in use: multiply-adds
- * of fp32 on registers, and copying of memory that no cache holds. Measures for about half a second. */
+/* What this machine can do with `threads` threads (0: as many as allowed) and its widest instruction set: multiply-adds
+ * of fp32 on registers, and copying of memory that no cache holds. Measures for about half a second. CKPT_EUSAGE for
+ * too many threads, CKPT_ENOMEM. */
 typedef struct ckpt_machine_limits {
     unsigned threads;
     double flops_per_s, bytes_per_s;

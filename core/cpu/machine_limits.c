@@ -1,6 +1,7 @@
 /* What the machine can do at most, for profiles to be compared with. */
 #include "clock.h"
 #include "passes.h"
+#include "team.h"
 
 #include "fail.h"
 #include "pool.h"
@@ -52,9 +53,7 @@ int ckpt_machine_limits_measure(ckpt_machine_limits *out, unsigned threads, ckpt
 
     FAIL_IF_NULL(from, err);
     FAIL_IF_NULL(to, err);
-    if (!threads)
-        TRY(pool_threads_default(&threads, err));
-    FAIL_IF(threads > POOL_THREADS_MAX, err, CKPT_EUSAGE, "%u threads are more than %d", threads, POOL_THREADS_MAX);
+    TRY(team_threads(&threads, threads, err));
     memset(from, 1, COPY_BYTES); /* memory that was never written is one page of zeros */
     *out = (ckpt_machine_limits){
         .threads = threads,
