@@ -34,6 +34,7 @@
 
 #define BACKEND_ALIGNMENT 64 /* bytes; of all memory that operations get, but for parameters inside their vector */
 #define BACKEND_TEXT_SIZE 96
+#define OP_WINDOW_MAX     (UINT8_MAX + 1u)
 #define OP_PARAMS_MAX     (2 * NET_PARAMS_MAX) /* of all layers that one operation does */
 
 typedef struct backend backend;
@@ -91,6 +92,9 @@ typedef struct op_request {
 /* Sets forward_bytes and backward_bytes from all else that is set already: each operand once, and what backward reads
  * and writes as it asked for it. */
 void op_count_bytes(op *o, const op_request *request);
+/* For backends that keep the place of a window's largest number in a byte. CKPT_EUSAGE for a max-pool whose windows
+ * hold more than OP_WINDOW_MAX numbers. */
+int op_check_window(const layer *l, ckpt_error *err);
 
 /* Softmax and cross-entropy of a batch, in one pass. */
 typedef struct loss_memory {
@@ -141,7 +145,8 @@ typedef struct backend_options {
 } backend_options;
 
 /* `name` is "reference" or "cpu". CKPT_EUSAGE for another name; CKPT_EMISSING when `isa` is not known here. Where the
- * machine lacks `isa` the best below it is taken: compare backend->isa. One backend of a process computes at a time. */
+ * machine lacks `isa` the best below it is taken, and where OpenMP gives fewer `threads`, these: compare backend->isa
+ * and backend->threads. One backend of a process computes at a time. */
 int backend_new(backend **out, const char *name, const backend_options *options, ckpt_error *err);
 void backend_free(backend *b); /* NULL is fine */
 

@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "pool.h"
 
+#include <omp.h>
 #include <stdint.h>
 
 static backend *backend_open(const char *name, unsigned threads)
@@ -273,6 +274,18 @@ static void threads_are_those_of_the_machine_unless_told(void **state)
     backend_free(b);
 }
 
+static void threads_are_not_more_than_openmp_gives(void **state)
+{
+    const int levels = omp_get_max_active_levels();
+    (void)state;
+
+    omp_set_max_active_levels(0); /* as OMP_THREAD_LIMIT=1, but within a process */
+    backend *const b = backend_open("cpu", 2);
+    omp_set_max_active_levels(levels);
+    assert_int_equal(b->threads, 1);
+    backend_free(b);
+}
+
 static void too_many_threads_are_refused(void **state)
 {
     ckpt_error err = {0};
@@ -371,6 +384,7 @@ int main(void)
         cmocka_unit_test(of_equal_logits_the_first_counts),
         cmocka_unit_test(backend_says_what_its_bits_depend_on),
         cmocka_unit_test(threads_are_those_of_the_machine_unless_told),
+        cmocka_unit_test(threads_are_not_more_than_openmp_gives),
         cmocka_unit_test(too_many_threads_are_refused),
         cmocka_unit_test(unknown_instruction_set_is_missing),
         cmocka_unit_test(instruction_set_in_use_may_be_wished_again),
