@@ -1,6 +1,19 @@
 #include "backend.h"
 
+#include "fail.h"
+
 #include <assert.h>
+
+int op_check_window(const layer *l, ckpt_error *err)
+{
+    int rc = 0;
+
+    FAIL_IF(l->kernel_height * l->kernel_width > OP_WINDOW_MAX, err, CKPT_EUSAGE,
+            "%s: windows of %zux%zu are larger than %u numbers", l->name, l->kernel_height, l->kernel_width,
+            OP_WINDOW_MAX);
+out:
+    return rc;
+}
 
 /* The first layer says what the operation reads; what is between its layers stays inside. */
 void op_count_bytes(op *o, const op_request *request)

@@ -42,9 +42,7 @@ int cpu_maxpool_make(cpu_op *o, const op_request *request, ckpt_error *err)
     const double window = (double)(l->kernel_height * l->kernel_width);
 
     assert(l->padding == 0);
-    FAIL_IF(l->kernel_height * l->kernel_width > PASS_WINDOW_MAX, err, CKPT_EUSAGE,
-            "%s: windows of %zux%zu are larger than %u numbers", l->name, l->kernel_height, l->kernel_width,
-            PASS_WINDOW_MAX);
+    TRY(op_check_window(l, err));
     o->base.out.block = o->in.block;
     o->base.reads_out = o->relu;
     o->base.keep_bytes = request->training ? value_bytes(&o->base.out) / sizeof(float) : 0;

@@ -19,7 +19,6 @@
 
 #define PASS_LINE        ((size_t)16)   /* floats of a cache line */
 #define PASS_VECTOR_UNIT ((size_t)4096) /* floats of a long vector that one thread takes at least */
-#define PASS_WINDOW_MAX  (UINT8_MAX + 1u)
 
 /* Units: floats. */
 typedef struct relu_job {

@@ -8,9 +8,6 @@
 
 #include "backend.h"
 
-/* Numbers in a window of maxpool: the place of the winner is kept in a byte. */
-#define REFERENCE_WINDOW_MAX (UINT8_MAX + 1u)
-
 /* An operation is one layer. */
 typedef struct reference_op {
     op base; /* first, so that an op * is a reference_op * too */

@@ -90,8 +90,7 @@ int reference_maxpool_make(reference_op *r, const op_request *request, ckpt_erro
     const size_t window = l->kernel_height * l->kernel_width, out_count = r->in.batch * dims_count(&l->out);
     int rc = 0;
 
-    FAIL_IF(window > REFERENCE_WINDOW_MAX, err, CKPT_EUSAGE, "%s: windows of %zux%zu are larger than %u numbers",
-            l->name, l->kernel_height, l->kernel_width, REFERENCE_WINDOW_MAX);
+    TRY(op_check_window(l, err));
     r->base.keep_bytes = request->training ? out_count : 0;
     r->base.forward_flops = (double)window * (double)out_count;
     r->base.backward_flops = (double)out_count;
