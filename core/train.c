@@ -191,6 +191,11 @@ static int recipe_merge(recipe_values *values, const resumption *r, ckpt_error *
 
     if (r->recipe) {
         const recipe_values *const given = &r->recipe->values;
+        if (strcmp(values->name, given->name) != 0) {
+            rc = error_set(err, CKPT_EUSAGE, "run.name = %s: the run is called %s", given->name, values->name);
+            error_hint(err, "a run keeps its name; `ckpt train --name %s` begins another", given->name);
+            goto out;
+        }
         TRY(recipe_compatible(values, given, err));
         values->epochs = given->epochs;
         values->steps = given->steps;
