@@ -8,6 +8,7 @@
 
 #include <omp.h>
 #include <stdint.h>
+#include <sys/sysinfo.h>
 
 static backend *backend_open(const char *name, unsigned threads)
 {
@@ -372,6 +373,21 @@ static void too_much_memory_is_an_error(void **state)
     assert_null(memory);
 }
 
+/* Linux would give it, and kill this process when it is touched. */
+static void more_memory_than_the_machine_has_is_refused_before_it_is_touched(void **state)
+{
+    const pair *const p = *state;
+    struct sysinfo machine;
+    ckpt_error err = {0};
+    void *memory = NULL;
+
+    assert_int_equal(sysinfo(&machine), 0);
+    const size_t all = (size_t)(machine.totalram + machine.totalswap) * machine.mem_unit;
+    assert_int_equal(p->cpu->memory_new(&memory, p->cpu, all, &err), CKPT_ENOMEM);
+    assert_null(memory);
+    assert_non_null(strstr(err.message, "the machine has"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +408,7 @@ int main(void)
         cmocka_unit_test(ckpt_cpu_limits_the_instruction_set),
         cmocka_unit_test(memory_is_zero_and_aligned),
         cmocka_unit_test(too_much_memory_is_an_error),
+        cmocka_unit_test(more_memory_than_the_machine_has_is_refused_before_it_is_touched),
     };
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
 }
