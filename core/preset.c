@@ -8,22 +8,9 @@
 /* Images of 28 x 28 become 26, 13 and 11 wide: 7,744 features, 1,011,466 parameters. */
 static const char MNIST_CNN[] = "[run]\n"
                                 "name = mnist-cnn\n"
-                                "epochs = 10\n"
-                                "[data]\n"
-                                "kind = mnist\n"
-                                "classes = 10\n"
-                                "batch = 512\n"
-                                "validation = 0.1\n"
                                 "[net]\n"
                                 "layers = conv 32 3x3, relu, maxpool 2, conv 64 3x3, relu, flatten, dense 128, relu, "
-                                "dense 10\n"
-                                "[optimizer]\n"
-                                "kind = adam\n"
-                                "lr = 0.001\n"
-                                "[checkpoint]\n"
-                                "every = 50\n"
-                                "keep = last 3, best 2, tagged\n"
-                                "prune = 20\n";
+                                "dense 10\n";
 
 static const preset PRESETS[] = {
     {"mnist-cnn", "two convolutions and two dense layers for MNIST and Fashion-MNIST, Adam, 10 epochs", MNIST_CNN},

@@ -2,8 +2,8 @@
  *
  * Keys are told to people as SECTION.KEY. Every key has a row in one table (recipe_keys.c) with its kind, limits,
  * default and one line of help, from which reading, printing, checking and `--set` work. What is unknown is CKPT_EUSAGE
- * with the nearest known key; what contradicts itself (a `validate = test` with a share, a batch larger than the data
- * can be, a last layer that is no class count) is told in one line.
+ * with the nearest known key; what contradicts itself (`validate = test` with a share, `best` kept but nothing held
+ * back) is told in one line. What does not fit the data is told when they are opened (trainer_open).
  *
  *     [run]         name  epochs  steps  seed  backend
  *     [data]        kind  classes  batch  drop_last  validate  validation

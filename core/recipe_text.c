@@ -17,9 +17,8 @@
     "#\n"                                                                                                              \
     "#     ckpt train THIS_FILE --data FOLDER\n"                                                                       \
     "#\n"                                                                                                              \
-    "# `--set optimizer.lr=0.002` changes a key for one training. A key that is left out has the value that the "      \
-    "preset\n"                                                                                                         \
-    "# mnist-cnn gives it, but for run.name and net.layers, which have to be here.\n\n"
+    "# `--set optimizer.lr=0.002` changes a key for one training. A key that is left out has the value\n"              \
+    "# that the preset mnist-cnn gives it, but for run.name and net.layers, which have to be here.\n\n"
 
 typedef struct text {
     size_t size;
