@@ -118,7 +118,6 @@ if command -v python3 >/dev/null; then
 fi
 ! ldd "$check/usr/bin/ckpt" "$check/usr/lib/$multiarch/libckpt.so" | grep "not found" || broken "a library is missing"
 
-
 # Training comes with its package, and is missed by name without.
 status=0
 ckpt train --print mnist-cnn >recipe.ini 2>missing.txt || status=$?
