@@ -19,6 +19,8 @@ typedef struct evaluator {
     float *probabilities; /* [batch][classes]; NULL: not wanted */
 } evaluator;
 
+/* `b`, `n` and `data` stay the caller's and must outlive it. Errors as of plan_new; also then `out` is to be cleared.
+ */
 int evaluator_new(evaluator *out, backend *b, const net *n, const dataset *data, size_t batch, bool probabilities,
                   ckpt_error *err);
 /* Called after each batch, whose `count` samples stand in e->indices, labels and probabilities, with the samples done

@@ -17,18 +17,19 @@ typedef enum plan_mode { PLAN_TRAIN, PLAN_EVALUATE } plan_mode;
 
 typedef struct plan plan;
 
-/* `b` and `n` stay the caller's and must outlive the plan. */
+/* `b` and `n` stay the caller's and must outlive the plan. Errors: of the backend's op_new, and CKPT_ENOMEM also when
+ * the buffers together have no place in an address space. */
 int plan_new(plan **out, backend *b, const net *n, size_t batch, plan_mode mode, ckpt_error *err);
-size_t plan_bytes(const plan *p);
+size_t plan_bytes(const plan *p); /* of the arena that it needs */
 size_t plan_batch_size(const plan *p);
-/* `arena` has plan_bytes of the backend's memory; weights and grads (NULL in PLAN_EVALUATE) have net.weight_count
- * floats.
- */
+/* `arena` has plan_bytes of the backend's memory; weights and grads (NULL in PLAN_EVALUATE) are vectors of
+ * net.weight_count floats there. All stay the caller's, and another plan may use the arena between two runs. */
 void plan_bind(plan *p, void *arena, const float *weights, float *grads);
 void *plan_batch(const plan *p); /* [batch][channels][height][width], for gather; valid until the next plan_run */
 
 /* Forward, loss, and with PLAN_TRAIN backward. `labels` has a label for each of `count` rows; probabilities
- * ([batch][classes]) may be NULL. A loss that is not finite ends it: there are no gradients then. */
+ * ([batch][classes]) may be NULL; both are in host memory. A loss that is not finite ends it: there are no gradients
+ * then. Allocates nothing. Errors are the device's, with the name of the operation in front. */
 int plan_run(loss_result *out, plan *p, const uint8_t *labels, size_t count, float *probabilities, ckpt_error *err);
 
 /* Where time went: sums since the plan was made, when profiling was switched on. */

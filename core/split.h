@@ -11,7 +11,8 @@ typedef struct split {
     size_t train_count, held_count;
 } split;
 
-/* CKPT_EUSAGE when nothing would be left to train with. */
+/* CKPT_EUSAGE when nothing would be left to train with; CKPT_ENOMEM. Holds back `validation` of the training samples,
+ * rounded to the nearest, chosen by the seed; none with VALIDATE_TEST. */
 int split_new(split *out, const recipe_values *values, const dataset *data, ckpt_error *err);
 void split_clear(split *s);
 
