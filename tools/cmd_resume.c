@@ -66,6 +66,7 @@ static int resume_recipe(training_job *job, const char *word, ckpt_error *err)
         goto out;
     }
     TRY(training_job_check_data(job, err));
+    job->s->notes_are_warnings = false;
     session_note(job->s, "no checkpoint of %s is in the store: it begins at epoch 0", job->name);
     TRY(training_job_new(job, err));
 out:
