@@ -14,16 +14,8 @@
 
 #include <cmocka.h>
 
+#include "must.h"
 #include "temp_dir.h"
-
-/* The call, with ERR as its last argument, must succeed. */
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        ckpt_error must_err = {0};                                                                                     \
-        if (call)                                                                                                      \
-            fail_msg("%s: %s", #call, must_err.message);                                                               \
-    } while (0)
-#define ERR (&must_err) /* inside MUST */
 
 #define SAMPLE_LAYERS "conv 2 3x3, relu, maxpool 2, flatten, dense 3"
 #define SAMPLE_DIGEST "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -1,7 +1,6 @@
 /* The backend `cpu` as a whole: batches, loss and Adam with the bits of the reference; threads, instruction sets,
- * memory.
- */
-#include "op_check.h"
+ * memory. */
+#include "backend_pair.h"
 
 #include "cpu.h"
 #include "pool.h"
@@ -9,34 +8,6 @@
 #include <omp.h>
 #include <stdint.h>
 #include <sys/sysinfo.h>
-
-static backend *backend_open(const char *name, unsigned threads)
-{
-    ckpt_error err = {0};
-    backend *b = NULL;
-    op_assert_ok(backend_new(&b, name, &(backend_options){.threads = threads}, &err), &err);
-    return b;
-}
-
-typedef struct pair {
-    backend *reference, *cpu;
-} pair;
-
-static int pair_setup(void **state)
-{
-    static pair p;
-    p = (pair){backend_open("reference", 0), backend_open("cpu", 2)};
-    *state = &p;
-    return 0;
-}
-
-static int pair_teardown(void **state)
-{
-    const pair *const p = *state;
-    backend_free(p->reference);
-    backend_free(p->cpu);
-    return 0;
-}
 
 /* ---- Adam -------------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The operations of the backend `cpu` against the reference, each alone and with what goes along, forward and backward.
  */
-#include "op_check.h"
+#include "backend_pair.h"
 
 #include <stdint.h>
 
@@ -11,30 +11,6 @@
 static double tolerance_of(size_t terms)
 {
     return 2 * 0x1p-24 * (double)(terms + 4);
-}
-
-typedef struct pair {
-    backend *reference, *cpu;
-} pair;
-
-static int pair_setup(void **state)
-{
-    static pair p;
-    ckpt_error err = {0};
-
-    op_assert_ok(backend_new(&p.reference, "reference", NULL, &err), &err);
-    op_assert_ok(backend_new(&p.cpu, "cpu", &(backend_options){.threads = 2}, &err), &err);
-    print_message("%s on %s\n", p.cpu->library, p.cpu->isa);
-    *state = &p;
-    return 0;
-}
-
-static int pair_teardown(void **state)
-{
-    const pair *const p = *state;
-    backend_free(p->reference);
-    backend_free(p->cpu);
-    return 0;
 }
 
 /* What the reference says, which knows no blocks. */
