@@ -18,7 +18,7 @@ static const preset PRESETS[] = {
 
 #define PRESET_COUNT (sizeof PRESETS / sizeof PRESETS[0])
 
-const preset *preset_at(size_t i)
+static const preset *preset_at(size_t i)
 {
     return i < PRESET_COUNT ? &PRESETS[i] : NULL;
 }

@@ -9,7 +9,6 @@ typedef struct preset {
     const char *text; /* an INI file with what differs from the usual values */
 } preset;
 
-const preset *preset_at(size_t i); /* NULL past the last */
 const preset *preset_find(const char *name);
 const char *preset_nearest(const char *name); /* NULL: none is near */
 

@@ -70,7 +70,8 @@ static_assert(KEYS <= RECIPE_KEYS_MAX, "lists of keys have room for all");
 
 /* ---- Finding a key ---------------------------------------------------------------------------------------------- */
 
-void recipe_key_full(char out[RECIPE_FULL_SIZE], const recipe_key *key)
+/* "optimizer.lr" */
+static void recipe_key_full(char out[RECIPE_FULL_SIZE], const recipe_key *key)
 {
     snprintf(out, RECIPE_FULL_SIZE, "%s.%s", key->section, key->key);
 }

@@ -35,8 +35,6 @@ typedef struct recipe_key {
 extern const recipe_key RECIPE_KEYS[];
 extern const size_t RECIPE_KEY_COUNT;
 
-/* "optimizer.lr" */
-void recipe_key_full(char out[RECIPE_FULL_SIZE], const recipe_key *key);
 const recipe_key *recipe_key_find(const char *section, const char *key); /* NULL: unknown */
 /* CKPT_EUSAGE, "unknown key ...", with the nearest known ones as hint; `section` may be NULL or "". */
 int recipe_key_unknown(const char *section, const char *key, ckpt_error *err);

@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-int cpu_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices, size_t count,
-               size_t batch, float scale, ckpt_error *err)
+static int cpu_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices,
+                      size_t count, size_t batch, float scale, ckpt_error *err)
 {
     const cpu_backend *const c = (const cpu_backend *)b;
     gather_job job = {batch_rows, samples, size, indices, count, scale};
@@ -20,7 +20,7 @@ int cpu_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size
     return 0;
 }
 
-int cpu_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err)
+static int cpu_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err)
 {
     const cpu_backend *const c = (const cpu_backend *)b;
     adam_job job = {.memory = m, .rounded = adam_factors_round(f)};

@@ -46,9 +46,6 @@ int cpu_relu_make(cpu_op *o, const op_request *request, ckpt_error *err);
 /* Members of the backend. */
 int cpu_op_new(op **out, backend *b, const op_request *request, ckpt_error *err);
 int cpu_loss(loss_result *out, backend *b, const loss_memory *m, ckpt_error *err);
-int cpu_gather(void *batch_rows, backend *b, const uint8_t *samples, size_t size, const uint32_t *indices, size_t count,
-               size_t batch, float scale, ckpt_error *err);
-int cpu_adam(bool *finite, backend *b, const adam_memory *m, const adam_factors *f, ckpt_error *err);
 
 /* The floor of passes.h. */
 float cpu_op_floor(const cpu_op *o);
