@@ -120,8 +120,8 @@ static int finish(ckpt_training *g, ckpt_error *err)
         return stop(g, err);
     }
     TRY(rc);
+    g->test_accuracy = test.accuracy; /* known, though it may not be saved */
     TRY(save(g, SAVE_FINAL, NOT_KNOWN, test.accuracy, err));
-    g->test_accuracy = test.accuracy;
     report_finished(&g->report, &t->state, test.loss, test.accuracy);
 out:
     return rc;

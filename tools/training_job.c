@@ -6,6 +6,7 @@
 #include "ini.h"
 #include "units.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,8 +195,8 @@ int training_job_run(training_job *job, ckpt_error *err)
 
     const int run_rc = job->plugin.training_run(&result, job->training, err);
     session_work_end(s);
-    if (run_rc && run_rc != CKPT_EWINDOW)
-        return run_rc;
+    if (run_rc && run_rc != CKPT_EWINDOW && !isfinite(result.test_accuracy))
+        return run_rc; /* else the training came to its end, and what it came to is worth telling */
     TRY(training_summary_print(s, &result, run_rc ? NULL : err));
     if (job->options.profile && !session_stopped())
         TRY(training_profile_print(s, &job->plugin, job->training, run_rc ? NULL : err));
