@@ -24,8 +24,8 @@ out:
     return rc;
 }
 
-/* Samples [first, first + count) of the part. */
-static int batch_run(loss_result *out, evaluator *e, const part *p, size_t first, size_t count, ckpt_error *err)
+/* Samples [first, first + count) of the subset. */
+static int batch_run(loss_result *out, evaluator *e, const subset *p, size_t first, size_t count, ckpt_error *err)
 {
     int rc = 0;
 
@@ -40,7 +40,7 @@ out:
     return rc;
 }
 
-int evaluator_run(ckpt_evaluation *out, evaluator *e, const part *p, evaluator_each_fn each, void *payload,
+int evaluator_run(ckpt_evaluation *out, evaluator *e, const subset *p, evaluator_each_fn each, void *payload,
                   ckpt_error *err)
 {
     int rc = 0;

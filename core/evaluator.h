@@ -2,7 +2,7 @@
  *
  *     evaluator_new(&e, b, n, data, 512, false, err);
  *     plan_bind(e.plan, arena, weights, NULL);
- *     evaluator_run(&result, &e, &part, each, payload, err); */
+ *     evaluator_run(&result, &e, &subset, each, payload, err); */
 #ifndef CORE_EVALUATOR_H
 #define CORE_EVALUATOR_H
 
@@ -28,7 +28,7 @@ int evaluator_new(evaluator *out, backend *b, const net *n, const dataset *data,
 typedef int (*evaluator_each_fn)(void *payload, const evaluator *e, size_t count, size_t done, size_t total,
                                  ckpt_error *err);
 /* Loss and accuracy are means, added up in the order of the samples; NaN of none. Allocates nothing. */
-int evaluator_run(ckpt_evaluation *out, evaluator *e, const part *p, evaluator_each_fn each, void *payload,
+int evaluator_run(ckpt_evaluation *out, evaluator *e, const subset *p, evaluator_each_fn each, void *payload,
                   ckpt_error *err);
 void evaluator_clear(evaluator *e);
 

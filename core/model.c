@@ -185,7 +185,7 @@ void ckpt_model_free(ckpt_model *model)
 
 /* ---- Use ---- */
 
-static int part_choose(part *out, const ckpt_model *m, ckpt_samples which, ckpt_error *err)
+static int subset_choose(subset *out, const ckpt_model *m, ckpt_samples which, ckpt_error *err)
 {
     int rc = 0;
     const recipe_values *const recipe = &m->state.recipe;
@@ -195,7 +195,7 @@ static int part_choose(part *out, const ckpt_model *m, ckpt_samples which, ckpt_
     FAIL_IF(of_split && !data_are_own(m), err, CKPT_EUSAGE,
             "these are not the data that the run was trained with, so none of them were its own %s samples",
             which == CKPT_SAMPLES_TRAIN ? "training" : "validation");
-    split_part(out, &m->split, recipe, m->data, which);
+    split_subset(out, &m->split, recipe, m->data, which);
     FAIL_IF(out->count == 0, err, CKPT_EUSAGE, "the run has no such samples: data.validation is %g",
             recipe->validation);
 out:
@@ -231,10 +231,10 @@ out:
 static int model_run(ckpt_evaluation *out, ckpt_model *m, ckpt_samples which, batch_user *user, ckpt_error *err)
 {
     int rc = 0;
-    part p;
+    subset p;
 
     m->report.stop = false;
-    TRY(part_choose(&p, m, which, err));
+    TRY(subset_choose(&p, m, which, err));
     TRY(evaluator_run(out, &m->evaluator, &p, batch_use, user, err));
 out:
     return rc;

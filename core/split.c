@@ -32,12 +32,12 @@ void split_clear(split *s)
     *s = (split){0};
 }
 
-void split_part(part *out, const split *s, const recipe_values *values, const dataset *data, ckpt_samples which)
+void split_subset(subset *out, const split *s, const recipe_values *values, const dataset *data, ckpt_samples which)
 {
     if (which == CKPT_SAMPLES_TRAIN)
-        *out = (part){&data->train, s->indices, s->train_count};
+        *out = (subset){&data->train, s->indices, s->train_count};
     else if (which == CKPT_SAMPLES_TEST || values->validate == VALIDATE_TEST)
-        *out = (part){&data->test, NULL, data->test.count};
+        *out = (subset){&data->test, NULL, data->test.count};
     else
-        *out = (part){&data->train, s->indices + s->train_count, s->held_count};
+        *out = (subset){&data->train, s->indices + s->train_count, s->held_count};
 }

@@ -17,13 +17,13 @@ int split_new(split *out, const recipe_values *values, const dataset *data, ckpt
 void split_clear(split *s);
 
 /* Some samples of a data set. */
-typedef struct part {
+typedef struct subset {
     const samples *from;
     const uint32_t *indices; /* NULL: 0, 1, 2, ... */
     size_t count;
-} part;
+} subset;
 
-/* With VALIDATE_TEST validation is on the test set; a part may be empty. */
-void split_part(part *out, const split *s, const recipe_values *values, const dataset *data, ckpt_samples which);
+/* With VALIDATE_TEST validation is on the test set; a subset may be empty. */
+void split_subset(subset *out, const split *s, const recipe_values *values, const dataset *data, ckpt_samples which);
 
 #endif

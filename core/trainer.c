@@ -405,11 +405,11 @@ static int batch_tell(void *payload, const evaluator *e, size_t count, size_t do
 
 int trainer_evaluate(ckpt_evaluation *out, trainer *t, ckpt_samples which, report *tell, ckpt_error *err)
 {
-    part p;
+    subset p;
     listener l = {tell, &t->state};
     const double begin = clock_seconds();
 
-    split_part(&p, &t->split, &t->state.recipe, t->data, which);
+    split_subset(&p, &t->split, &t->state.recipe, t->data, which);
     report_validating(tell, &t->state, 0, p.count);
     const int rc = evaluator_run(out, &t->evaluator, &p, batch_tell, &l, err);
     t->validation_seconds += clock_seconds() - begin;

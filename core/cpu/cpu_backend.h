@@ -29,8 +29,7 @@ typedef struct cpu_op {
     op base;
     cpu_backend *backend;
     value in;
-    bool relu; /* a ReLU is done too */
-    bool training;
+    bool relu;                /* a ReLU is done too */
     convolution *convolution; /* of a conv, else NULL */
     bool small_filter;        /* its parameters' gradient is a pass of ours */
     layer layer;              /* that is not the relu, unless there is no other */

@@ -62,7 +62,6 @@ int cpu_op_new(op **out, backend *b, const op_request *request, ckpt_error *err)
     o->backend = (cpu_backend *)b;
     o->in = request->in[0];
     o->relu = layer_count == 2;
-    o->training = request->training;
     o->layer = first->kind == LAYER_RELU ? *last : *first;
     o->base.layer_count = layer_count;
     o->base.out = (value){request->in[0].batch, last->out, 1, CKPT_F32};
