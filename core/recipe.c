@@ -243,7 +243,7 @@ int recipe_compatible(const recipe_values *a, const recipe_values *b, ckpt_error
     if (used == 0)
         return 0;
     error_set(err, CKPT_EUSAGE, "the recipe is not that of the run: %s", differences);
-    error_hint(err, "of a run only run.epochs, run.steps and [checkpoint] may change; begin another with --set "
-                    "run.name=NAME");
+    error_hint(err, "of a run only run.epochs, run.steps and [checkpoint] may change; begin another with "
+                    "`ckpt train --name NAME`");
     return CKPT_EUSAGE;
 }

@@ -419,7 +419,7 @@ static void a_run_may_not_go_on_with_another_recipe(void **state)
     assert_string_equal(err.message, "the recipe is not that of the run: data.batch was 512, now 256; optimizer.lr was "
                                      "0.001, now 0.002");
     assert_string_equal(err.hint, "of a run only run.epochs, run.steps and [checkpoint] may change; begin another with "
-                                  "--set run.name=NAME");
+                                  "`ckpt train --name NAME`");
     ckpt_recipe_free(recorded);
     ckpt_recipe_free(now);
 }
