@@ -30,8 +30,10 @@ static int weights_read(ckpt_model *m, ckpt_content *content, size_t file, ckpt_
     backend *const b = m->backend;
     const size_t bytes = m->net->weight_count * sizeof(float);
     void *weights = NULL;
-    float *const host = malloc(bytes);
+    float *host = NULL;
 
+    TRY(state_check_tensors(content, file, m->net, err));
+    host = malloc(bytes);
     FAIL_IF_NULL(host, err);
     TRY(b->memory_new(&weights, b, bytes, err));
     m->state.weights = weights;

@@ -74,6 +74,9 @@ void state_view_free(state_view *v); /* NULL is fine */
  * makes no sense, naming it; CKPT_EVERSION for a newer version. */
 int state_find(size_t *file, const ckpt_content *content, ckpt_error *err);
 int state_read_values(state *s, ckpt_content *content, size_t file, ckpt_error *err);
+/* Are the weights there, in the shapes that the net gives them? To be asked before memory is made for what a recipe
+ * only says. CKPT_EDATA as below. */
+int state_check_tensors(const ckpt_content *content, size_t file, const net *n, ckpt_error *err);
 /* Then weights, and the optimizer's vectors where they are not NULL, into host memory. CKPT_EDATA names a tensor that
  * is missing or of another shape. */
 int state_read_tensors(float *weights, float *exp_avg, float *exp_avg_sq, ckpt_content *content, size_t file,

@@ -185,12 +185,10 @@ static void shape_text(char out[SHAPE_TEXT_SIZE], const uint64_t *shape, unsigne
     snprintf(out + size, SHAPE_TEXT_SIZE - size, "]");
 }
 
-/* Reads a whole tensor of the dtype and shape wanted. */
-static int tensor_read(void *dst, size_t *at, ckpt_content *content, size_t file, const ckpt_tensor *want,
-                       ckpt_error *err)
+/* Finds the tensor of the dtype and shape wanted. */
+static int tensor_check(size_t *at, const ckpt_content *content, size_t file, const ckpt_tensor *want, ckpt_error *err)
 {
     int rc = 0;
-    uint64_t count = 1;
     char is[SHAPE_TEXT_SIZE], wanted[SHAPE_TEXT_SIZE];
     const ckpt_tensor_info *const t = tensor_get(at, content, file, want->name);
 
@@ -199,6 +197,18 @@ static int tensor_read(void *dst, size_t *at, ckpt_content *content, size_t file
     shape_text(wanted, want->shape, want->rank);
     FAIL_IF(t->dtype != want->dtype || strcmp(is, wanted) != 0, err, CKPT_EDATA, "%s is %s %s instead of %s %s",
             want->name, ckpt_dtype_name(t->dtype), is, ckpt_dtype_name(want->dtype), wanted);
+out:
+    return rc;
+}
+
+/* Reads the whole of it. */
+static int tensor_read(void *dst, size_t *at, ckpt_content *content, size_t file, const ckpt_tensor *want,
+                       ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t count = 1;
+
+    TRY(tensor_check(at, content, file, want, err));
     for (unsigned i = 0; i < want->rank; i++)
         count *= want->shape[i];
     const ckpt_file_info *const f = ckpt_content_file(content, file);
@@ -263,6 +273,30 @@ out:
     return rc;
 }
 
+/* `name` holds the name that *out points to. */
+static void tensor_want(ckpt_tensor *out, char name[STATE_TENSOR_NAME_SIZE], state_vector v, const param *p)
+{
+    state_tensor_name(name, v, p);
+    *out = (ckpt_tensor){.name = name, .dtype = CKPT_F32, .rank = p->rank};
+    for (unsigned d = 0; d < p->rank; d++)
+        out->shape[d] = p->shape[d];
+}
+
+int state_check_tensors(const ckpt_content *content, size_t file, const net *n, ckpt_error *err)
+{
+    int rc = 0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < n->param_count; i++) {
+        char name[STATE_TENSOR_NAME_SIZE];
+        ckpt_tensor want;
+        tensor_want(&want, name, STATE_WEIGHTS, &n->params[i]);
+        TRY(tensor_check(&at, content, file, &want, err));
+    }
+out:
+    return rc;
+}
+
 int state_read_tensors(float *weights, float *exp_avg, float *exp_avg_sq, ckpt_content *content, size_t file,
                        const net *n, ckpt_error *err)
 {
@@ -275,10 +309,8 @@ int state_read_tensors(float *weights, float *exp_avg, float *exp_avg_sq, ckpt_c
         for (size_t i = 0; vectors[v] && i < n->param_count; i++) {
             const param *const p = &n->params[i];
             char name[STATE_TENSOR_NAME_SIZE];
-            state_tensor_name(name, (state_vector)v, p);
-            ckpt_tensor want = {.name = name, .dtype = CKPT_F32, .rank = p->rank};
-            for (unsigned d = 0; d < p->rank; d++)
-                want.shape[d] = p->shape[d];
+            ckpt_tensor want;
+            tensor_want(&want, name, (state_vector)v, p);
             TRY(tensor_read(vectors[v] + p->offset, &at, content, file, &want, err));
         }
 out:

@@ -64,13 +64,12 @@ out:
     return rc;
 }
 
-/* The trainer, with first weights; its backend is there. `digest` is that of the data of the run, NULL for a new one.
- */
-static int trainer_begin(ckpt_training *g, const recipe_values *values, const char *data_path, const char *digest,
-                         bool profile, ckpt_error *err)
+/* `digest` is that of the data of the run, NULL for a new one. */
+static int data_begin(dataset **out, ckpt_training *g, const recipe_values *values, const char *data_path,
+                      const char *digest, ckpt_error *err)
 {
     int rc = 0;
-    dataset *data = NULL, *taken;
+    dataset *data = NULL;
 
     TRY(dataset_open(&data, data_path, (size_t)values->classes, err));
     if (digest && strcmp(data->digest, digest) != 0) {
@@ -82,9 +81,8 @@ static int trainer_begin(ckpt_training *g, const recipe_values *values, const ch
     g->data_path = realpath(data_path, NULL);
     if (!g->data_path)
         TRY(error_errno(err, errno, "%s", data_path));
-    taken = data;
+    *out = data;
     data = NULL;
-    TRY(trainer_open(&g->trainer, values, g->backend, taken, profile, err));
 out:
     dataset_free(data);
     return rc;
@@ -129,6 +127,7 @@ int ckpt_training_new(ckpt_training **out, const ckpt_recipe *recipe, const ckpt
     const ckpt_training_options o = options ? *options : (ckpt_training_options)CKPT_TRAINING_OPTIONS_INIT;
     const backend_options how = {.threads = o.threads};
     recipe_values values = recipe->values;
+    dataset *data = NULL; /* the trainer's */
     ckpt_training *g = NULL;
     ckpt_store *store = NULL;
 
@@ -144,7 +143,8 @@ int ckpt_training_new(ckpt_training **out, const ckpt_recipe *recipe, const ckpt
     g->report.log = g->log;
     TRY(run_is_new(&g->anew, store, values.name, o.restart, err));
     TRY(backend_new(&g->backend, values.backend, &how, err));
-    TRY(trainer_begin(g, &values, o.data, NULL, o.profile, err));
+    TRY(data_begin(&data, g, &values, o.data, NULL, err));
+    TRY(trainer_open(&g->trainer, &values, g->backend, data, o.profile, err));
     TRY(saver_begin(g, err));
     started_new(g);
     *out = g;
@@ -224,8 +224,8 @@ static int backend_again(ckpt_training *g, const recipe_values *values, const en
 }
 
 /* Errors of the data are not those of the checkpoint, which would be passed over. */
-static int trainer_begin_again(ckpt_training *g, const recipe_values *values, const char *digest, const ckpt_info *info,
-                               const resumption *r, ckpt_error *err)
+static int data_begin_again(dataset **out, const resumption *r, const recipe_values *values, const char *digest,
+                            const ckpt_info *info, ckpt_error *err)
 {
     const char *const path = r->options->data ? r->options->data : run_meta_get(info, RUN_META_DATA);
 
@@ -234,7 +234,7 @@ static int trainer_begin_again(ckpt_training *g, const recipe_values *values, co
         error_hint(err, "--data FOLDER says it");
         return CKPT_EUSAGE;
     }
-    const int rc = trainer_begin(g, values, path, digest, r->options->profile, err);
+    const int rc = data_begin(out, r->training, values, path, digest, err);
     if (rc == CKPT_ENOTFOUND && !r->options->data) {
         error_clear(err); /* what is there instead, or how to get a data set, is beside the point */
         error_set(err, CKPT_EUSAGE, "%s: the data of the run are not there any more", path);
@@ -242,6 +242,20 @@ static int trainer_begin_again(ckpt_training *g, const recipe_values *values, co
         return CKPT_EUSAGE;
     }
     return rc == CKPT_ENOTFOUND || rc == CKPT_EDATA ? error_recode(err, CKPT_EUSAGE) : rc;
+}
+
+/* Has the checkpoint the weights that the recipe beside them speaks of? A trainer takes memory for them. */
+static int weights_check(const recipe_values *values, const dataset *data, const ckpt_content *content, size_t file,
+                         ckpt_error *err)
+{
+    int rc = 0;
+    net *n = NULL;
+
+    TRY(net_parse(&n, values->layers, data->shape, (size_t)values->classes, err));
+    TRY(state_check_tensors(content, file, n, err));
+out:
+    net_free(n);
+    return rc;
 }
 
 /* A run cannot be taken back to before where it is. */
@@ -279,13 +293,18 @@ static int take(void *payload, ckpt_content *content, size_t file, const ckpt_in
     resumption *const r = payload;
     ckpt_training *const g = r->training;
     state recorded = {0};
+    dataset *data = NULL;
 
     training_reset(g);
     TRY(state_read_values(&recorded, content, file, err));
     recipe_values values = recorded.recipe;
     TRY(recipe_merge(&values, r, err));
     TRY(backend_again(g, &values, &recorded.environment, r->options->threads, err));
-    TRY(trainer_begin_again(g, &values, recorded.data_digest, info, r, err));
+    TRY(data_begin_again(&data, r, &values, recorded.data_digest, info, err));
+    TRY(weights_check(&values, data, content, file, err));
+    dataset *const taken = data;
+    data = NULL;
+    TRY(trainer_open(&g->trainer, &values, g->backend, taken, r->options->profile, err));
     TRY(trainer_restore(&g->trainer, &recorded, content, file, err));
     TRY(limits_check(g, err));
     r->same = environment_same(r->why, sizeof r->why, &recorded.environment, &g->trainer.state.environment);
@@ -296,6 +315,7 @@ static int take(void *payload, ckpt_content *content, size_t file, const ckpt_in
         TRY(parse_double(&g->test_accuracy, accuracy, err));
     g->finished = accuracy && training_is_done(g);
 out:
+    dataset_free(data);
     state_clear(&recorded);
     return rc;
 }

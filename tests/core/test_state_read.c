@@ -152,6 +152,20 @@ static void assert_tensors_refused(ckpt_content *content, const sample *s, const
     ckpt_content_close(content);
 }
 
+static void weights_can_be_looked_for_before_there_is_memory_for_them(void **test)
+{
+    parts p;
+    ckpt_error err = {0};
+    const sample *const s = *test;
+    parts_open(&p, s);
+    parts_tensor(&p, "model.conv1.weight")->shape[0] = 1;
+    parts_tensor(&p, "model.conv1.weight")->shape[1] = 2;
+    ckpt_content *const content = parts_save(&p, s);
+    assert_int_equal(state_check_tensors(content, 0, s->net, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, "model.conv1.weight"));
+    ckpt_content_close(content);
+}
+
 static void a_tensor_of_another_shape_is_named_with_both(void **test)
 {
     parts p;
@@ -211,13 +225,20 @@ static void a_checkpoint_of_other_things_has_no_state(void **test)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(values_that_make_no_sense_are_named),          CASE(each_missing_value_is_named),
-        CASE(a_newer_version_is_told_apart_from_damage),    CASE(each_missing_column_of_the_history_is_named),
-        CASE(a_history_of_uneven_columns_is_refused),       CASE(a_history_that_is_too_long_is_refused),
-        CASE(a_history_that_is_no_list_is_refused),         CASE(steps_of_the_history_rise_and_end_at_the_state),
-        CASE(a_tensor_of_another_shape_is_named_with_both), CASE(a_tensor_of_another_rank_is_refused),
-        CASE(a_tensor_of_another_type_is_refused),          CASE(a_missing_tensor_is_named),
+        CASE(values_that_make_no_sense_are_named),
+        CASE(each_missing_value_is_named),
+        CASE(a_newer_version_is_told_apart_from_damage),
+        CASE(each_missing_column_of_the_history_is_named),
+        CASE(a_history_of_uneven_columns_is_refused),
+        CASE(a_history_that_is_too_long_is_refused),
+        CASE(a_history_that_is_no_list_is_refused),
+        CASE(steps_of_the_history_rise_and_end_at_the_state),
+        CASE(a_tensor_of_another_shape_is_named_with_both),
+        CASE(a_tensor_of_another_rank_is_refused),
+        CASE(a_tensor_of_another_type_is_refused),
+        CASE(a_missing_tensor_is_named),
         CASE(a_checkpoint_of_other_things_has_no_state),
+        CASE(weights_can_be_looked_for_before_there_is_memory_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
