@@ -34,8 +34,8 @@ static int on_event(void *payload, const ckpt_training_event *event)
                event->images_per_s);
         break;
     case CKPT_TRAINING_EPOCH:
-        printf("epoch %" PRIu64 ": validation accuracy %.4f%s\n", event->epoch, event->val_accuracy,
-               event->best ? ", the best so far" : "");
+        printf("epoch %" PRIu64 " of %" PRIu64 ": validation accuracy %.4f%s\n", event->epoch + 1, event->epochs,
+               event->val_accuracy, event->best ? ", the best so far" : "");
         break;
     case CKPT_TRAINING_BATCH:
     case CKPT_TRAINING_FINISHED:

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 
 "$program" "$work" "$data" 1 >"$work/first"
 "$program" "$work" "$data" 2 >"$work/second"
-for line in "epoch 0: validation accuracy" "test accuracy 0.[0-9]* after 4 steps"; do
+for line in "epoch 1 of 1: validation accuracy" "test accuracy 0.[0-9]* after 4 steps"; do
     grep -q "^$line" "$work/first" || { echo "no line '$line' in:"; cat "$work/first"; exit 1; }
 done
 for line in "resumed mnist-cnn in epoch 2 of 2, at step 4 of 8 (identical)" "test accuracy 0.[0-9]* after 8 steps"; do
