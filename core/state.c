@@ -1,6 +1,7 @@
 #include "state_fields.h"
 
 #include "dataset.h"
+#include "pool.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #define EPOCH_MAX   UINT32_MAX
 #define STEP_MAX    INT64_MAX
 #define SEEN_MAX    INT64_MAX
-#define THREADS_MAX 65536
+#define THREADS_MAX POOL_THREADS_MAX
 
 #define FIELD(key, kind, member, max)                                                                                  \
     {                                                                                                                  \
