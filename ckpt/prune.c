@@ -201,10 +201,11 @@ out:
     return rc;
 }
 
-/* A rule that finds nothing to look at looks like one that protects. Who gives no values at all does not rely on it. */
+/* A rule that finds nothing to look at looks like one that protects. Who gives no values at all does not rely on it,
+ * and a run of its own may have none yet. */
 static void best_note(const pruner *p)
 {
-    const uint64_t count = p->has_policy ? retention_best_count(&p->policy) : 0;
+    const uint64_t count = p->has_policy && !p->among ? retention_best_count(&p->policy) : 0;
 
     if (count == 0 || p->has_values || !p->keys[0])
         return;

@@ -140,6 +140,23 @@ static void the_newest_good_one_of_a_run_stays_whatever_its_policy_says(void **s
     assert_int_equal(checkpoints(f), 2);
 }
 
+static void a_run_that_has_no_best_yet_is_no_matter_for_a_note(void **state)
+{
+    fixture *const f = *state;
+    const ckpt_value own = {"run", "a"};
+    ckpt_prune_options options = {.size = sizeof options, .keep = "last 1, best 2", .among = &own, .dry_run = true};
+    char id[CKPT_ID_SIZE];
+    ckpt_prune_result result;
+    save_of_run(id, f, 0, "a");
+    MUST(ckpt_prune(&result, f->store, &options, ERR));
+    ckpt_prune_result_clear(&result);
+    assert_string_equal(f->note, "");
+    options.among = NULL;
+    MUST(ckpt_prune(&result, f->store, &options, ERR));
+    ckpt_prune_result_clear(&result);
+    assert_non_null(strstr(f->note, "keeps nothing"));
+}
+
 static void a_dry_run_tells_the_same_and_changes_nothing(void **state)
 {
     fixture *const f = *state;
@@ -457,6 +474,7 @@ int main(void)
         STORE_TEST(a_policy_with_a_mistake_removes_nothing),
         STORE_TEST(a_policy_for_one_run_counts_and_removes_no_others),
         STORE_TEST(the_newest_good_one_of_a_run_stays_whatever_its_policy_says),
+        STORE_TEST(a_run_that_has_no_best_yet_is_no_matter_for_a_note),
         STORE_TEST(a_dry_run_tells_the_same_and_changes_nothing),
         STORE_TEST(freed_bytes_are_those_of_the_files_that_went),
         STORE_TEST(packs_that_a_remaining_checkpoint_refers_to_stay),
