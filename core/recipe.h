@@ -28,6 +28,7 @@
 #define RECIPE_STEPS_MAX   1000000000000u
 #define RECIPE_PRUNE_MAX   1000000u
 #define RECIPE_LR_MAX      1000.0
+#define RECIPE_EPS_MIN     1e-30 /* what float makes 0 of gives 0 / 0 where a gradient is 0 */
 
 typedef enum recipe_validate { VALIDATE_SPLIT, VALIDATE_TEST } recipe_validate;
 

@@ -52,7 +52,7 @@ const recipe_key RECIPE_KEYS[] = {
      .help = "how much of the mean gradient stays from step to step"},
     {"optimizer", "beta2", RECIPE_REAL, false, MEMBER(beta2), .low = 0, .high = 1, .usual = "0.999",
      .help = "the same of the mean squared gradient"},
-    {"optimizer", "eps", RECIPE_REAL, false, MEMBER(eps), .low = 0, .above_low = true, .high = 1, .to_high = true,
+    {"optimizer", "eps", RECIPE_REAL, false, MEMBER(eps), .low = RECIPE_EPS_MIN, .high = 1, .to_high = true,
      .usual = "1e-8", .help = "added to the divisor"},
 
     {"checkpoint", "every", RECIPE_COUNT, true, MEMBER(every), .max = RECIPE_STEPS_MAX, .usual = "50",

@@ -259,7 +259,8 @@ static void values_out_of_range_are_refused(void **state)
     assert_set_refused("optimizer.beta2", "-0.1",
                        "optimizer.beta2 = -0.1: a number of at least 0 and below 1 is expected",
                        "optimizer.beta2: the same of the mean squared gradient");
-    assert_set_refused("optimizer.eps", "1e-400", "optimizer.eps = 1e-400: a number above 0 and at most 1 is expected",
+    assert_set_refused("optimizer.eps", "1e-46",
+                       "optimizer.eps = 1e-46: a number of at least 1e-30 and at most 1 is expected",
                        "optimizer.eps: added to the divisor");
 }
 

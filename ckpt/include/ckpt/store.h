@@ -358,8 +358,8 @@ CKPT_API int ckpt_policy_check(const char *keep, ckpt_error *err);
  * When that shows damage it is kept as damaged and the next one is decoded, until one is good. Of all others only
  * names, sizes and tables are looked at.
  *
- * A rule `best N` that finds values, but none of its key, is noted, but not with `among`, whose checkpoints may have none
- * yet; noted is also a damaged checkpoint because of which packs stay. CKPT_EBUSY when another prune runs. */
+ * Noted are a rule `best N` that finds values, but none of its key (not with `among`: those may have none yet), and a
+ * damaged checkpoint because of which packs stay. CKPT_EBUSY when another prune runs. */
 CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options,
                         ckpt_error *err);
 CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
