@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define GIVE_WAY_NICE 15 /* about a thirtieth of the time that a thread of usual priority gets, and what is left over  \
-                          */
+/* About a thirtieth of the time that a thread of usual priority gets, and all that is left over. */
+#define GIVE_WAY_NICE 15
 #endif
 
 int thread_start(pthread_t *thread, void *(*run)(void *payload), void *payload, ckpt_error *err)
