@@ -15,15 +15,8 @@
 
 #include <cmocka.h>
 
+#include "must.h"
 #include "temp_dir.h"
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        ckpt_error must_err = {0};                                                                                     \
-        if (call)                                                                                                      \
-            fail_msg("%s: %s", #call, must_err.message);                                                               \
-    } while (0)
-#define ERR (&must_err) /* inside MUST */
 
 typedef struct fixture {
     char root[TEMP_PATH_MAX];

@@ -15,16 +15,8 @@
 
 #include <cmocka.h>
 
+#include "must.h"
 #include "temp_dir.h"
-
-/* The call, with ERR as its last argument, must succeed. */
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        ckpt_error must_err = {0};                                                                                     \
-        if (call)                                                                                                      \
-            fail_msg("%s: %s", #call, must_err.message);                                                               \
-    } while (0)
-#define ERR (&must_err) /* inside MUST */
 
 #define FIXTURE_TENSOR_FLOATS 3000
 
