@@ -120,8 +120,8 @@ static int frame_check(uint64_t *chunks, const pack_index *index, uint32_t i, ck
     int rc = 0;
     const pack_frame *frame = &index->frames[i];
 
-    FAIL_IF(frame->transform != 0, err, CKPT_EVERSION, "frame %" PRIu32 " needs transform %u of a newer version", i,
-            frame->transform);
+    FAIL_IF(frame->transform > TRANSFORM_BF16, err, CKPT_EVERSION,
+            "frame %" PRIu32 " needs transform %u of a newer version", i, frame->transform);
     FAIL_IF(frame->size == 0 || frame->size > PACK_FRAME_BYTES_MAX, err, CKPT_EDATA,
             "frame %" PRIu32 " has %" PRIu64 " bytes", i, frame->size);
     FAIL_IF(frame->kind > FRAME_KIND_LAST || frame->dtype > DTYPE_LAST || !has_string(index, frame->class_name), err,

@@ -34,11 +34,21 @@ static uint64_t tables_size(const pack_index *index)
 
 /* ---- Rows to bytes: each writes one row into zeroed memory ---- */
 
+uint32_t pack_index_features(const pack_index *index)
+{
+    uint32_t features = index->features;
+
+    for (uint32_t i = 0; i < index->frame_count; i++)
+        if (index->frames[i].transform)
+            features |= PACK_FEATURE_TRANSFORMS;
+    return features;
+}
+
 static void head_store(unsigned char *to, const pack_index *index)
 {
     memcpy(to, INDEX_MAGIC, 4);
     store_u32(to + 4, INDEX_VERSION);
-    store_u32(to + 8, 0); /* features */
+    store_u32(to + 8, pack_index_features(index));
     store_u32(to + 12, index->pack_count);
     store_u32(to + 16, index->frame_count);
     store_u32(to + 20, index->chunk_count);
@@ -288,10 +298,12 @@ static int head_load(pack_index *index, const unsigned char *bytes, size_t size,
     const uint32_t version = load_u32(bytes + 4), features = load_u32(bytes + 8);
     FAIL_IF(version != INDEX_VERSION, err, CKPT_EVERSION, "index is of version %" PRIu32 ", this program reads %u",
             version, INDEX_VERSION);
-    FAIL_IF(features, err, CKPT_EVERSION, "index needs features %#" PRIx32 " of a newer version", features);
+    FAIL_IF(features & ~PACK_FEATURES_KNOWN, err, CKPT_EVERSION, "index needs features %#" PRIx32 " of a newer version",
+            features);
     FAIL_IF(!is_zero(bytes + HEAD_RESERVED, HEAD_SIZE - HEAD_RESERVED), err, CKPT_EVERSION,
             "index uses fields of a newer version");
 
+    index->features = features;
     index->pack_count = load_u32(bytes + 12);
     index->frame_count = load_u32(bytes + 16);
     index->chunk_count = load_u32(bytes + 20);

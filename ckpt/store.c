@@ -1,4 +1,4 @@
-#include "store_internal.h"
+#include "feature.h"
 
 #include "fail.h"
 #include "ini.h"
@@ -43,9 +43,6 @@ static const char CONFIG_TEXT[] =
     "keep = last 5, best 2, every 10000 steps, tagged\n"
     "# Which one is best: KEY of `ckpt save --meta KEY=VALUE`, then `max` or `min`.\n"
     "best = val_acc max\n";
-
-/* Features that this version knows; none yet. */
-static const char *const KNOWN_FEATURES[] = {NULL};
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------ */
 
@@ -98,7 +95,7 @@ static int path_kind(mode_t *kind, const char *path, ckpt_error *err)
 
 /* ---- Configuration ---------------------------------------------------------------------------------------------- */
 
-static int config_read(ini **out, const ckpt_store *store, ckpt_error *err)
+int store_config_read(ini **out, const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
     char *text = NULL;
@@ -118,7 +115,7 @@ int store_config_get(char **value, const ckpt_store *store, const char *section,
     const char *found;
 
     *value = NULL;
-    TRY(config_read(&config, store, err));
+    TRY(store_config_read(&config, store, err));
     found = ini_get(config, section, NULL, key);
     if (found) {
         *value = strdup(found);
@@ -127,30 +124,6 @@ int store_config_get(char **value, const ckpt_store *store, const char *section,
 out:
     ini_free(config);
     return rc;
-}
-
-static bool feature_is_known(const char *name, size_t size)
-{
-    for (const char *const *known = KNOWN_FEATURES; *known; known++)
-        if (strlen(*known) == size && memcmp(*known, name, size) == 0)
-            return true;
-    return false;
-}
-
-/* The first feature of a list (words between commas or blanks) that this version does not know, or NULL. */
-static const char *feature_unknown(int *size, const char *list)
-{
-    static const char SEPARATORS[] = ", \t";
-
-    for (const char *p = list ? list : ""; *p;) {
-        p += strspn(p, SEPARATORS);
-        const size_t length = strcspn(p, SEPARATORS);
-        *size = (int)length;
-        if (length > 0 && !feature_is_known(p, length))
-            return p;
-        p += length;
-    }
-    return NULL;
 }
 
 static int version_check(const ini *config, const ckpt_store *store, ckpt_error *err)
@@ -180,7 +153,7 @@ static int config_check(ckpt_store *store, ckpt_error *err)
     ini *config = NULL;
     const char *unknown;
 
-    TRY(config_read(&config, store, err));
+    TRY(store_config_read(&config, store, err));
     TRY(version_check(config, store, err));
     unknown = feature_unknown(&size, ini_get(config, "store", NULL, "incompatible"));
     if (unknown) {

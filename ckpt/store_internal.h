@@ -1,7 +1,7 @@
 /* The store as its own modules see it: paths, the open packs, and the protocol that lets writers, readers and prune
  * work at the same time. One file per noun:
  *
- *   store.c      open, init, close, features          content.c   a checkpoint's files and tensors, reading them
+ *   store.c      open, init, close                    content.c   a checkpoint's files and tensors, reading them
  *   snapshot.c   roots                                 save.c      files -> extents -> frames -> pack -> snapshot
  *   name.c       latest, best, step:N, ~N, tags        restore.c   the way back
  *   tag.c        tags                                  intent.c    what a writer is about to refer to
@@ -9,6 +9,7 @@
  *   fallback.c   `latest` when the newest is damaged   reach.c     which packs a checkpoint needs
  *   lookup.c     cache: hash of bytes -> where         sweep.c     what killed processes left
  *   walk.c       paths -> what is to be saved          reference.c what new frames could be deltas of
+ *   feature.c    what older programs do not know
  *   list.c  remove.c  verify.c  stats.c  diff.c  writer.c                                                         */
 #ifndef CKPT_STORE_INTERNAL_H
 #define CKPT_STORE_INTERNAL_H
@@ -48,6 +49,8 @@ void store_warn(const ckpt_store *store, const char *format, ...) __attribute__(
 /* Takes the caller's options over the defaults in `own`; both begin with their size, and the caller's may be that of an
  * older or newer library. NULL: the defaults stay. CKPT_EUSAGE when the size is not set. */
 int store_options(void *own, size_t own_size, const void *given, ckpt_error *err);
+struct ini;
+int store_config_read(struct ini **out, const ckpt_store *store, ckpt_error *err); /* config.ini as it is now */
 /* Value of a key of config.ini ("retention", "keep"); *value is malloc'ed, NULL when it is not set. */
 int store_config_get(char **value, const ckpt_store *store, const char *section, const char *key, ckpt_error *err);
 

@@ -13,7 +13,7 @@
         pack_index_clear(&index);                                                                                      \
     }
 
-REFUSES(a_transform_of_a_newer_version, CKPT_EVERSION, index.frames[0].transform = 1)
+REFUSES(a_transform_of_a_newer_version, CKPT_EVERSION, index.frames[0].transform = 2)
 REFUSES(an_empty_frame, CKPT_EDATA, index.frames[2].size = 0)
 REFUSES(a_frame_of_unknown_kind, CKPT_EDATA, index.frames[0].kind = 3)
 REFUSES(a_frame_of_unknown_dtype, CKPT_EDATA, index.frames[0].dtype = 18)
