@@ -59,6 +59,15 @@
 
 typedef enum pack_frame_kind { FRAME_OTHER = 0, FRAME_TENSOR = 1, FRAME_GROUP = 2 } pack_frame_kind;
 
+/* Bits of `features` of the tables: what is in the pack that version 1 by itself does not know. */
+#define PACK_FEATURE_CONTEXT    1u
+#define PACK_FEATURE_PALETTE    2u
+#define PACK_FEATURE_TRANSFORMS 4u
+#define PACK_FEATURES_KNOWN     PACK_FEATURE_TRANSFORMS
+
+/* What was done to the values of a frame before they were saved, by choice of the person. */
+typedef enum pack_transform { TRANSFORM_NONE = 0, TRANSFORM_BF16 = 1 /* f32 rounded to bf16 */ } pack_transform;
+
 typedef struct pack_frame {
     uint64_t offset;      /* of its first chunk in the pack */
     uint64_t size;        /* decoded */
@@ -104,6 +113,7 @@ typedef struct pack_value {
 typedef struct pack_index {
     uint32_t pack_count, frame_count, chunk_count, file_count, extent_count, tensor_count, value_count, dim_count;
     uint32_t string_bytes;
+    uint32_t features; /* PACK_FEATURE_; the writer adds those that the frames show */
     sha256 *packs;
     pack_frame *frames;
     pack_chunk *chunks;
@@ -149,6 +159,9 @@ int pack_index_tree(sha256 *out, const pack_index *index, ckpt_error *err);
  * written, CKPT_EDATA when it was read, CKPT_EVERSION for features and transforms of a newer version. */
 int pack_index_encode(unsigned char **bytes, size_t *size, const pack_index *index, ckpt_error *err);
 int pack_index_decode(pack_index *index, const unsigned char *bytes, size_t size, ckpt_error *err);
+
+/* All features of the tables: those in `features` and those that follow from the frames. */
+uint32_t pack_index_features(const pack_index *index);
 
 /* Everything that can be known without the pack's file:
  *   frames    1 to PACK_FRAME_BYTES_MAX bytes, chunks there and of legal size, referring to earlier frames or other
