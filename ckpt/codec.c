@@ -95,6 +95,14 @@ plane_layout codec_plane_layout(const codec_plan *plan, plane_delta delta)
                           .ordered = delta == PLANE_DELTA_SUB && codec_dtype_is_float(plan->dtype)};
 }
 
+codec_plan codec_plan_fast(ckpt_dtype dtype)
+{
+    const unsigned width = codec_dtype_width(dtype);
+    const bool has_exponent = codec_dtype_is_float(dtype) && width > 1;
+
+    return (codec_plan){.mode = CODEC_PLANES, .width = width, .dtype = dtype, .rotate = has_exponent ? 1 : 0};
+}
+
 codec_plan codec_plan_alternative(const codec_plan *plan, bool has_reference)
 {
     const bool bytes = plan->dtype == CKPT_OPAQUE;

@@ -56,6 +56,9 @@ typedef struct codec_sample {
 int codec_plan_choose(codec_plan *plan, int *reference, double *estimate, codec *c, ckpt_dtype dtype,
                       const codec_sample *samples, size_t sample_count, unsigned reference_count, ckpt_error *err);
 
+/* The plan of who has no time for samples: planes of which one is the exponent. Not for CKPT_OPAQUE. */
+codec_plan codec_plan_fast(ckpt_dtype dtype);
+
 /* Codes one chunk into dst, which has room for CODEC_CHUNK_CODED_MAX bytes. `reference` has `size` bytes or is NULL.
  * Never larger than size + size / 1000 + 16. */
 int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan, const void *src, size_t size,

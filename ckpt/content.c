@@ -267,10 +267,32 @@ out:
     return rc;
 }
 
+/* At which level the frames of a stored file were saved, as far as they tell. */
+static const char *stored_level(const ckpt_content *content, size_t file)
+{
+    const pack_index *const index = &content->pack->index;
+    const pack_file *const row = &index->files[content->files[file].row];
+    const char *level = "";
+
+    for (uint32_t i = 0; i < row->extent_count; i++) {
+        const pack_extent *const e = &index->extents[row->extent_first + i];
+        frame_at at;
+        if (pack_set_follow(&at, content->store->packs, content->pack, e->pack, e->frame, NULL))
+            continue; /* whoever reads the file will hear of it */
+        const char *const of_frame = pack_frame_level(&at.pack->index.frames[at.frame]);
+        if (*level && strcmp(level, of_frame) != 0)
+            return "mixed";
+        level = of_frame;
+    }
+    return level;
+}
+
 const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
 {
     assert(i < content->file_count);
     ckpt_file_info *const info = &content->files[i].info;
+    if (!info->level)
+        info->level = content->store ? stored_level(content, i) : "";
     if (!content->store && !info->sha256[0])
         (void)plain_hash(info->sha256, &content->source, NULL); /* "" says that it could not be read */
     return info;

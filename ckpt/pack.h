@@ -126,6 +126,18 @@ typedef struct pack_index {
     void *capacity; /* private to the writer */
 } pack_index;
 
+/* Byte `level` of a frame: zstd's in the lower six bits, above them that of the save plus one; 0 there: not told. */
+static inline uint8_t pack_level(int zstd_level, ckpt_level level)
+{
+    return (uint8_t)((zstd_level & 0x3f) | ((int)level + 1) << 6);
+}
+
+/* The name of the level that a frame was saved at; "" when it is not told. */
+static inline const char *pack_frame_level(const pack_frame *frame)
+{
+    return frame->level >> 6 ? ckpt_level_name((ckpt_level)((frame->level >> 6) - 1)) : "";
+}
+
 static inline const char *pack_string(const pack_index *index, uint32_t offset)
 {
     return index->strings + offset;

@@ -88,11 +88,11 @@ void saver_close(saver *s)
     free(s->placed);
 }
 
-int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, save_carry *carry, ckpt_error *err)
+int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry, ckpt_error *err)
 {
     int rc = 0;
 
-    *s = (saver){.store = store, .writer.tmp.fd = -1};
+    *s = (saver){.store = store, .level = level, .writer.tmp.fd = -1};
     store_packs_borrow(store);
     if (carry) {
         s->kept = &carry->kept;
@@ -415,6 +415,7 @@ int save_options_check(const ckpt_save_options *options, ckpt_error *err)
     snapshot probe = {0};
 
     FAIL_IF(options->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
+    FAIL_IF(!ckpt_level_name(options->level), err, CKPT_EUSAGE, "there is no level %d of saving", (int)options->level);
     TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));
     if (options->tag)
         TRY(tag_check(options->tag, err));
@@ -439,7 +440,7 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     options = &own_options;
     TRY(save_options_check(options, err));
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
-    TRY(saver_open(&s, &sequence, store, NULL, err));
+    TRY(saver_open(&s, &sequence, store, options->level, NULL, err));
     s.total_bytes = w.total_bytes;
     TRY(save_entries(&s, &w, err));
     TRY(saver_commit(result, &s, sequence, options, err));

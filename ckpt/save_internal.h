@@ -79,6 +79,7 @@ typedef struct save_carry {
 
 typedef struct saver {
     ckpt_store *store;
+    ckpt_level level;
     const kept_frames *kept; /* or NULL */
     save_scratch scratch;
     intent *intent;
@@ -171,7 +172,7 @@ bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned cha
 
 /* ---- save.c ---- */
 /* Takes the scratch out of `carry`, which may be NULL. */
-int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, save_carry *carry, ckpt_error *err);
+int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry, ckpt_error *err);
 int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
                  ckpt_error *err);
 void saver_close(saver *s);

@@ -26,6 +26,8 @@ void save_candidates_for_piece(save_candidates *out, const saver *s, const piece
     frame_at at;
 
     out->count = 0;
+    if (s->level == CKPT_LEVEL_FAST)
+        return;
     for (size_t i = 0; i < s->candidate_count; i++) {
         const bool found =
             p->tensor >= 0 ? reference_tensor(&at, s->library, s->candidates[i], &s->file.tensors[p->tensor], p->number)
@@ -46,7 +48,7 @@ void save_candidates_for_group(save_candidates *out, const saver *s, const piece
     frame_at at;
 
     out->count = 0;
-    for (size_t i = 0; i < s->candidate_count; i++)
+    for (size_t i = 0; i < s->candidate_count && s->level != CKPT_LEVEL_FAST; i++)
         if (group_frame(&at, s, i, p))
             candidates_add(out, s, at, (int)i);
 }
@@ -128,6 +130,10 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
     codec_sample samples[CODEC_SAMPLES_MAX] = {0};
 
     reference->pack = NULL;
+    if (!estimate && s->level == CKPT_LEVEL_FAST && dtype != CKPT_OPAQUE) {
+        *plan = codec_plan_fast(dtype);
+        return 0;
+    }
     if (!estimate && plan_reuse(plan, reference, s, c, class_name, dtype, size))
         return 0;
     const size_t count = sample_windows(at, length, size);
@@ -182,7 +188,7 @@ int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtyp
     int rc = 0;
     pack_frame row = {.size = size, .reference_pack = PACK_NONE, .dtype = (uint8_t)dtype, .kind = (uint8_t)kind};
 
-    row.level = (uint8_t)plan->level;
+    row.level = pack_level(plan->level, s->level);
     TRY(pack_index_add_string(&row.class_name, &s->writer.index, class_name, err));
     if (reference.pack) {
         const pack_frame *const r = &reference.pack->index.frames[reference.frame];

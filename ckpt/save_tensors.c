@@ -179,7 +179,7 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
     file_name = file_name ? file_name : SAVE_FILE_NAME;
     TRY(save_request_check(file_name, &own_options, err));
     TRY(parts_make(&parts, file_name, values, value_count, err));
-    TRY(saver_open(&s, &sequence, store, carry, err));
+    TRY(saver_open(&s, &sequence, store, own_options.level, carry, err));
     s.total_bytes = parts.source.size;
     s.source = &parts.source;
     TRY(save_file(&s, file_name, 0644, err));

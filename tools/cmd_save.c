@@ -13,6 +13,7 @@ static const option OPTIONS[] = {
     {"meta", 0, OPT_PAIR, "KEY=VALUE", "keep a value beside it, as val_acc=0.93; may be given several times"},
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
     {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
+    {"level", 0, OPT_CHOICE, "fast|default|max", "in little time, or into few bytes"},
     {0},
 };
 
@@ -106,6 +107,17 @@ out:
     return rc;
 }
 
+/* The words of the option are the names of the levels. */
+static ckpt_level level_of(const arguments *args)
+{
+    const char *const word = arguments_text(args, "level");
+    ckpt_level level = CKPT_LEVEL_DEFAULT;
+
+    while (word && ckpt_level_name(level) && strcmp(ckpt_level_name(level), word) != 0)
+        level++;
+    return level;
+}
+
 static int cmd_save(session *s, ckpt_error *err)
 {
     int rc = 0;
@@ -120,6 +132,7 @@ static int cmd_save(session *s, ckpt_error *err)
     options.meta = meta.rows;
     options.meta_count = meta.count;
     options.tag = arguments_text(&s->args, "tag");
+    options.level = level_of(&s->args);
     TRY(session_open(s, err));
     session_work_begin(s, "save");
     rc = ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err);

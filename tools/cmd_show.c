@@ -35,9 +35,27 @@ static void print_field(const char *name, const char *text)
     fputc('\n', stdout);
 }
 
-static int print_info(const ckpt_info *info, ckpt_error *err)
+/* At which level the files were saved: one word for all. */
+static const char *level_of(const ckpt_content *content)
+{
+    const char *level = "";
+
+    for (size_t i = 0; i < ckpt_content_file_count(content); i++) {
+        const ckpt_file_info *const file = ckpt_content_file(content, i);
+        if (!*file->level)
+            continue; /* a folder, an empty file */
+        if (*level && strcmp(level, file->level) != 0)
+            return "mixed";
+        level = file->level;
+    }
+    return level;
+}
+
+static int print_info(const ckpt_content *content, ckpt_error *err)
 {
     int rc = 0;
+    const ckpt_info *const info = ckpt_content_info(content);
+    const char *const level = level_of(content);
     char text[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE];
     char *tags = print_tags(info), *meta = print_meta(info, false, NULL);
 
@@ -54,6 +72,8 @@ static int print_info(const ckpt_info *info, ckpt_error *err)
         print_field("tags", tags);
     if (*meta)
         print_field("meta", meta);
+    if (*level)
+        print_field("level", level);
     print_field("size", print_sizes(sizes, info->raw_bytes, info->stored_bytes));
     fputc('\n', stdout);
 out:
@@ -206,6 +226,8 @@ static int json_file(json_t *row, const ckpt_content *content, size_t i, ckpt_er
         TRY(json_out_set(row, "size_bytes", json_out_count(file->size), err));
         TRY(json_out_set(row, "sha256", print_json_text(file->sha256), err));
         TRY(json_out_set(row, "format", print_json_text(file->format), err));
+        if (*file->level)
+            TRY(json_out_set(row, "level", print_json_text(file->level), err));
         TRY(json_out_set(row, "tensors", json_out_count(file->tensor_count), err));
         TRY(json_values(row, content, i, err));
     }
@@ -262,10 +284,9 @@ out:
 static int print_content(const session *s, const ckpt_content *content, bool with_tensors, ckpt_error *err)
 {
     int rc = 0;
-    const ckpt_info *info = ckpt_content_info(content);
 
-    if (info)
-        TRY(print_info(info, err));
+    if (ckpt_content_info(content))
+        TRY(print_info(content, err));
     TRY(print_files(s, content, err));
     TRY(print_values(s, content, err));
     if (with_tensors)

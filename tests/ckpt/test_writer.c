@@ -15,7 +15,8 @@ static void what_the_caller_changes_after_submit_is_not_saved(void **state)
          meta_value[] = "0.5", file_name[] = "a.safetensors";
     const ckpt_tensor tensor = {name, CKPT_F32, 1, {3}, data};
     const ckpt_value values[] = {{key, value}}, meta[] = {{meta_key, meta_value}};
-    const ckpt_save_options options = {sizeof options, message, 5, meta, 1, tag};
+    const ckpt_save_options options = {
+        .size = sizeof options, .message = message, .step = 5, .meta = meta, .meta_count = 1, .tag = tag};
 
     submit_in_flight(w, 1); /* so that the other one has to wait */
     MUST(ckpt_writer_submit(w->writer, file_name, &tensor, 1, values, 1, &options, CKPT_KEEP, ERR));

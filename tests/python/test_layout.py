@@ -13,7 +13,8 @@ STRUCTS = [value for value in vars(ckpt).values()
            if isinstance(value, type) and issubclass(value, ctypes.Structure) and value is not ctypes.Structure]
 NUMBERS = {"CKPT_RANK_MAX": ckpt._RANK_MAX, "CKPT_ID_SIZE": ckpt._ID_SIZE, "CKPT_STEP_NONE": ckpt._STEP_NONE,
            "CKPT_ORDINARY": ckpt._IMPORTANCE["ordinary"], "CKPT_BEST": ckpt._IMPORTANCE["best"],
-           "CKPT_KEEP": ckpt._IMPORTANCE["keep"], "CKPT_EUSAGE": ckpt.USAGE, "CKPT_ECONFIRM": ckpt.CONFIRM,
+           "CKPT_KEEP": ckpt._IMPORTANCE["keep"], "CKPT_LEVEL_DEFAULT": ckpt._LEVELS["default"],
+           "CKPT_LEVEL_FAST": ckpt._LEVELS["fast"], "CKPT_LEVEL_MAX": ckpt._LEVELS["max"], "CKPT_EUSAGE": ckpt.USAGE, "CKPT_ECONFIRM": ckpt.CONFIRM,
            "CKPT_EDATA": ckpt.DATA, "CKPT_EFORMAT": ckpt.FORMAT, "CKPT_ECHANGED": ckpt.CHANGED,
            "CKPT_ENOTFOUND": ckpt.NOTFOUND, "CKPT_ENOSTORE": ckpt.NOSTORE, "CKPT_ENOSPC": ckpt.NOSPACE,
            "CKPT_EBUSY": ckpt.BUSY, "CKPT_EMISSING": ckpt.MISSING, "CKPT_EVERSION": ckpt.VERSION, "CKPT_EIO": ckpt.IO,

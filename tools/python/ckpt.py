@@ -82,6 +82,7 @@ _DTYPES = {1: "bool", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "uint32
 _DTYPE_NUMBERS = {name: number for number, name in _DTYPES.items()}
 _NOT_IN_SAFETENSORS = {"complex128"}
 _IMPORTANCE = {"ordinary": 0, "best": 1, "keep": 2}
+_LEVELS = {"default": 0, "fast": 1, "max": 2}
 
 _text, _size, _u64, _i64 = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int64
 _id = ctypes.c_char * _ID_SIZE
@@ -102,7 +103,8 @@ _ContentFn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ct
 _OpenOptions = _struct("ckpt_open_options", ("size", _size), ("threads", ctypes.c_uint), ("progress", _ProgressFn),
                        ("note", _NoteFn), ("payload", ctypes.c_void_p), ("warning", _NoteFn))
 _SaveOptions = _struct("ckpt_save_options", ("size", _size), ("message", _text), ("step", _i64),
-                       ("meta", ctypes.POINTER(_Value)), ("meta_count", _size), ("tag", _text))
+                       ("meta", ctypes.POINTER(_Value)), ("meta_count", _size), ("tag", _text),
+                       ("level", ctypes.c_int))
 _SaveResult = _struct("ckpt_save_result", ("id", _id), ("sequence", _u64), ("files", _u64), ("tensors", _u64),
                       ("raw_bytes", _u64), ("stored_bytes", _u64), ("coded_bytes", _u64), ("shared_bytes", _u64))
 _WriterStats = _struct("ckpt_writer_stats", ("submitted", _u64), ("committed", _u64), ("replaced", _u64),
@@ -114,7 +116,7 @@ _Info = _struct("ckpt_info", ("id", _id), ("sequence", _u64), ("time", _i64), ("
                 ("meta", ctypes.POINTER(_Value)), ("tag_count", _size), ("tags", ctypes.POINTER(_text)))
 _FileInfo = _struct("ckpt_file_info", ("path", _text), ("kind", ctypes.c_int), ("mode", ctypes.c_uint), ("size", _u64),
                     ("sha256", _id), ("link_target", _text), ("format", _text), ("tensor_first", _size),
-                    ("tensor_count", _size))
+                    ("tensor_count", _size), ("level", _text))
 _TensorInfo = _struct("ckpt_tensor_info", ("name", _text), ("dtype", ctypes.c_int), ("rank", ctypes.c_uint),
                       ("shape", _u64 * _RANK_MAX), ("stride", _i64 * _RANK_MAX), ("contiguous", ctypes.c_bool),
                       ("file", _size), ("bytes", _u64))
@@ -592,7 +594,9 @@ def _meta_text(key, value):
     return value  # text, or refused as anything else
 
 
-def _save_options(step, message, meta, tag):
+def _save_options(step, message, meta, tag, level):
+    if level not in _LEVELS:
+        raise Error(USAGE, f"level {level!r}: one of {', '.join(_LEVELS)} is wanted")
     if step is not None and (not isinstance(step, numbers.Integral) or not 0 <= step < 2**63):
         raise Error(USAGE, f"step {step!r}: a count is wanted")
     meta = dict(meta or {})
@@ -600,7 +604,8 @@ def _save_options(step, message, meta, tag):
     for slot, (key, value) in zip(pairs, meta.items()):
         slot.key, slot.value = _c_text(key, "meta"), _c_text(_meta_text(key, value), f"meta {key}")
     return _SaveOptions(ctypes.sizeof(_SaveOptions), _c_text(message, "message"),
-                        _STEP_NONE if step is None else int(step), pairs, len(meta), _c_text(tag, "tag"))
+                        _STEP_NONE if step is None else int(step), pairs, len(meta), _c_text(tag, "tag"),
+                        _LEVELS[level])
 
 
 def _paths_of(what):
@@ -613,7 +618,7 @@ def _paths_of(what):
 
 
 def save(state_dict_or_paths, step=None, store=None, message=None, meta=None, tag=None, importance="ordinary",
-         wait=False, name="state.safetensors"):
+         wait=False, name="state.safetensors", level="default"):
     """Saves a state or files as a checkpoint.
 
     A dict of tensors, NumPy arrays, numbers, text, bools, None, and dicts, lists and tuples of these is copied, and
@@ -626,8 +631,8 @@ def save(state_dict_or_paths, step=None, store=None, message=None, meta=None, ta
     A path or a list of paths is saved at once, byte for byte, and a Saved returned.
 
     `store` is a folder with a .ckpt in it, as by `ckpt -s`; `meta` a dict of text and numbers (`{"val_acc": 0.93}`);
-    `name` that of the file in the checkpoint."""
-    options = _save_options(step, message, meta, tag)
+    `name` that of the file in the checkpoint; `level` is "fast", "default" or "max": little time, or few bytes."""
+    options = _save_options(step, message, meta, tag, level)
     if importance not in _IMPORTANCE:
         raise Error(USAGE, f"importance {importance!r}: one of {', '.join(_IMPORTANCE)} is wanted")
     paths = _paths_of(state_dict_or_paths)

@@ -121,6 +121,15 @@ CKPT_API const char *ckpt_store_path(const ckpt_store *store); /* absolute path 
 
 /* ---- Saving ----------------------------------------------------------------------------------------------------- */
 
+/* How much time a save may take to make its bytes fewer. Whatever it is, restoring gives the same bytes. */
+typedef enum ckpt_level {
+    CKPT_LEVEL_DEFAULT = 0, /* looks for references and repeats where samples say that they pay */
+    CKPT_LEVEL_FAST = 1,    /* a keyframe, beside bytes that the store has already; near the speed of the disk */
+    CKPT_LEVEL_MAX = 2      /* tries all that may pay on each chunk; several times as slow */
+} ckpt_level;
+
+CKPT_API const char *ckpt_level_name(ckpt_level level); /* "fast"; NULL for a number not in the list */
+
 typedef struct ckpt_save_options {
     size_t size;
     const char *message;    /* NULL: none */
@@ -128,11 +137,12 @@ typedef struct ckpt_save_options {
     const ckpt_value *meta; /* val_acc=0.93 ...; keys of letters, digits, `_ . -` */
     size_t meta_count;
     const char *tag; /* also tag it, moving a tag of that name; NULL: no */
+    ckpt_level level;
 } ckpt_save_options;
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL                                                 \
+        sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL, CKPT_LEVEL_DEFAULT                             \
     }
 
 typedef struct ckpt_save_result {
@@ -253,6 +263,7 @@ typedef struct ckpt_file_info {
     const char *link_target;   /* "" but for links */
     const char *format;        /* "torch", "safetensors", "npy", "npz", "opaque"; "" for folders and links */
     size_t tensor_first, tensor_count;
+    const char *level; /* at which its bytes were saved: "fast", "default", "max", "mixed"; "" when it is not known */
 } ckpt_file_info;
 
 typedef struct ckpt_tensor_info {
