@@ -11,16 +11,13 @@
 #include "bytes.h"
 #include "checked.h"
 #include "fail.h"
+#include "json_bounded.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX_SIZE  8
 #define METADATA_KEY "__metadata__"
-/* Braces, brackets, colons and commas of a header; what bounds the memory of the JSON library.
- * Enough for over 70,000 tensors. */
-#define MARKS_MAX (1u << 20)
 
 static const struct {
     const char *name;
@@ -66,28 +63,11 @@ static bool safetensors_probe(const unsigned char *head, size_t head_size, uint6
     return at < head_size && head[at] == '{' && load_u64(head) <= size + TENSOR_FILE_HEADER_MAX;
 }
 
-/* Structural marks outside of texts. */
-static size_t count_marks(const char *text, size_t size)
-{
-    size_t marks = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < size; i++) {
-        if (quoted && text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            quoted = !quoted;
-        else if (!quoted && strchr("{}[]:,", text[i]) && text[i])
-            marks++;
-    }
-    return marks;
-}
-
 static int header_load(layout *h, const byte_source *source, ckpt_error *err)
 {
     int rc = 0;
     unsigned char prefix[PREFIX_SIZE];
     char *text = NULL;
-    json_error_t why;
 
     FAIL_IF(source->size < PREFIX_SIZE, err, CKPT_EFORMAT, "safetensors: shorter than 8 bytes");
     TRY(source->read(source, prefix, 0, sizeof prefix, err));
@@ -103,14 +83,10 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     text = malloc((size_t)size + 1);
     FAIL_IF_NULL(text, err);
     TRY(source->read(source, text, PREFIX_SIZE, (size_t)size, err));
-    FAIL_IF(count_marks(text, (size_t)size) > MARKS_MAX, err, CKPT_EFORMAT, "safetensors: header has too many values");
-    /* The library has nothing to say on most failed allocations. One it never tells of: where its buffer for a word of
-     * over 15 letters cannot grow, letters are lost. A name in the tables is then wrong, or the file opaque; the bytes
-     * of the file come from the file, so that a restore is right all the same. */
-    h->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
-    if (!h->root && (json_error_code(&why) == json_error_out_of_memory || !why.text[0]))
-        TRY(error_memory(err));
-    FAIL_IF(!h->root, err, CKPT_EFORMAT, "safetensors: header: %s", why.text);
+    rc = json_bounded_load(&h->root, NULL, text, (size_t)size, err);
+    if (rc == CKPT_EFORMAT)
+        error_prefix(err, "safetensors: header");
+    TRY(rc);
     FAIL_IF(!json_is_object(h->root), err, CKPT_EFORMAT, "safetensors: header is not an object");
 out:
     free(text);
@@ -346,7 +322,7 @@ int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *te
     memset(text + PREFIX_SIZE, ' ', padded);
     if (json_dumpb(root, text + PREFIX_SIZE, size, JSON_COMPACT) != size)
         TRY(error_memory(err));
-    FAIL_IF(count_marks(text + PREFIX_SIZE, size) > MARKS_MAX, err, CKPT_EUSAGE, "too many tensors for one file");
+    FAIL_IF(json_marks(text + PREFIX_SIZE, size) > JSON_MARKS_MAX, err, CKPT_EUSAGE, "too many tensors for one file");
     *header = text;
     *header_size = PREFIX_SIZE + padded;
     text = NULL;

@@ -302,6 +302,20 @@ CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, 
                                ckpt_error *err);
 CKPT_API void ckpt_content_close(ckpt_content *content);
 
+/* Has the program that writes a file or folder come to its end with it? */
+#define CKPT_WHY_SIZE 256
+typedef enum ckpt_file_state {
+    CKPT_FILE_UNKNOWN = 0, /* of a format that does not tell, or malformed in another way */
+    CKPT_FILE_WHOLE = 1,
+    CKPT_FILE_CUT_OFF = 2 /* ends before what its beginning promises, is empty, or lacks a part */
+} ckpt_file_state;
+
+/* Judges a file by its own structure; needs no store, and takes no time into account. A folder is whole when no file in
+ * it is cut off, one at least is whole, and all parts are there: the shards of each *.index.json, what `.metadata` of
+ * distributed checkpoints names, trainer_state.json in checkpoint-N. `why`, which may be NULL, says in one line what is
+ * missing or wrong, "" otherwise. Errors: CKPT_ENOTFOUND, CKPT_EIO, CKPT_ENOMEM. */
+CKPT_API int ckpt_file_check(ckpt_file_state *state, char why[CKPT_WHY_SIZE], const char *path, ckpt_error *err);
+
 /* ---- Restoring -------------------------------------------------------------------------------------------------- */
 
 typedef struct ckpt_restore_options {
