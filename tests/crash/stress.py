@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trial
-from trial import GOLDEN, Program, Promise, Report
+from trial import Program, Promise, Report
 
 ROUNDS, ROUNDS_FULL = 20, 1000
 KEPT = 3
@@ -42,25 +42,16 @@ class Stress:
         self.ckpt, self.root, self.random = ckpt, root, random.Random(seed)
         self.known = {}
         ckpt.must(root, "init")
-        self.states = [bytearray((GOLDEN / f"model_epoch_{epoch}.safetensors").read_bytes()) for epoch in (1, 2, 3)]
+        self.training = trial.Training(self.random)
         for _ in range(KEPT + 1):
             path, wanted = self.next_state("first")
             self.known[ckpt.save(root, path)] = wanted
 
     def next_state(self, place):
-        """A state like the one before, in a folder of its own, so that saves at the same time share and differ."""
-        state = self.random.choice(self.states)
-        for _ in range(200):
-            state[self.random.randrange(len(state) // 2, len(state))] = self.random.randrange(256)
-        folder = self.root / place
-        folder.mkdir(exist_ok=True)
-        (folder / "model.safetensors").write_bytes(state)
+        """In a folder of its own, so that saves at the same time do not meet."""
         path = f"{place}/model.safetensors"
+        self.training.step(self.root / path)
         return path, trial.manifest_of(self.root, path)
-
-    def newest_first(self):
-        names = sorted((path.name for path in (self.root / ".ckpt/snapshots").iterdir()), reverse=True)
-        return [trial.SNAPSHOT_NAME.fullmatch(name).group(1) for name in names]
 
     def start(self, kind, number, order):
         wanted, out = {}, None
@@ -106,7 +97,7 @@ class Stress:
         return faults
 
     def round(self):
-        order = self.newest_first()
+        order = trial.newest_first(self.root)
         held = (trial.tag_of(self.root, "held") or "").strip()
         scene = self.random.choice(SCENES)
         jobs = [self.start(kind, number, order) for number, kind in enumerate(scene)]

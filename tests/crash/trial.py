@@ -58,8 +58,8 @@ class Program:
                               timeout=TIMEOUT_S, text=True, errors="replace")
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def start(self, root, *words, env=None):
-        return subprocess.Popen([self.path, *map(str, words)], cwd=root, env=self.environment(env),
+    def start(self, root, *words, env=None, program=None):
+        return subprocess.Popen([program or self.path, *map(str, words)], cwd=root, env=self.environment(env),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def must(self, root, *words, **more):
@@ -128,6 +128,28 @@ def checkpoints(root):
     """Ids of the snapshots in a store."""
     matches = [SNAPSHOT_NAME.fullmatch(name) for name in os.listdir(Path(root, ".ckpt/snapshots"))]
     return {match.group(1) for match in matches if match}
+
+
+def newest_first(root):
+    """Ids of the snapshots in a store, in the order of `log`."""
+    names = sorted(os.listdir(Path(root, ".ckpt/snapshots")), reverse=True)
+    return [match.group(1) for match in map(SNAPSHOT_NAME.fullmatch, names) if match]
+
+
+class Training:
+    """States of a model, each like one before, so that saves share and differ."""
+
+    def __init__(self, random):
+        self.random = random
+        self.states = [bytearray((GOLDEN / f"model_epoch_{epoch}.safetensors").read_bytes()) for epoch in (1, 2, 3)]
+
+    def step(self, path):
+        """Writes the next state."""
+        state = self.random.choice(self.states)
+        for _ in range(200):
+            state[self.random.randrange(len(state) // 2, len(state))] = self.random.randrange(256)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(state)
 
 
 def tag_of(root, name):
