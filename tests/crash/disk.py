@@ -3,7 +3,8 @@
 
     disk.py --ckpt PROGRAM
 
-Mounts small tmpfs as root; a part that may not be done here is left out and named. Ends with 77 when all were."""
+Mounts small tmpfs and, through loop devices, small ext4, as root or in a user namespace of its own; a part that may not
+be done here is left out and named. Ends with 77 when all were."""
 import argparse
 import os
 import random
@@ -15,7 +16,8 @@ from pathlib import Path
 import trial
 from trial import Program, Report
 
-SIZES = ("1m", "4m")
+SIZES = {"1m": 60_000, "4m": 60_000, "16m": 500_000, "64m": 3_000_000}  # and bytes of the files that fill it
+LOOP_SIZES = ("16m",)  # ext4 keeps room for its journal, so that it is full in another way
 SAVES_MAX = 400
 NOBODY = "65534"
 
@@ -25,19 +27,28 @@ def quietly(*words):
 
 
 class Mount:
-    """A tmpfs for a while."""
+    """A small file system for a while: tmpfs, or ext4 in a file of its own."""
 
-    def __init__(self, folder, size):
-        self.folder, self.size = folder, size
+    def __init__(self, folder, size, kind="tmpfs"):
+        self.folder, self.size, self.kind = folder, size, kind
+        self.image = folder.with_suffix(".image")
+
+    def mount(self):
+        if self.kind == "tmpfs":
+            return quietly("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.folder))
+        os.truncate(os.open(self.image, os.O_CREAT | os.O_WRONLY), int(self.size[:-1]) << 20)
+        return (quietly("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image)) and
+                quietly("mount", "-o", "loop", str(self.image), str(self.folder)))
 
     def __enter__(self):
         self.folder.mkdir(exist_ok=True)
-        if not quietly("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.folder)):
-            raise OSError("tmpfs cannot be mounted here")
+        if not self.mount():
+            raise OSError(f"{self.kind} cannot be mounted here")
         return self.folder
 
     def __exit__(self, *_):
         quietly("umount", "-l", str(self.folder))
+        self.image.unlink(missing_ok=True)
 
 
 def refusal_faults(done, code, hint_wanted=True):
@@ -45,19 +56,19 @@ def refusal_faults(done, code, hint_wanted=True):
     return faults + trial.error_faults(done, hint_wanted)
 
 
-def may_mount(folder):
+def may_mount(folder, size="64k", kind="tmpfs"):
     try:
-        with Mount(folder / "probe", "64k"):
+        with Mount(folder / "probe", size, kind):
             return True
     except OSError:
         return False
 
 
-def fill(ckpt, root, data, known):
+def fill(ckpt, root, data, size, known):
     """Saves noise until no more fits; the answer to the save that did not."""
     noise = random.Random(1)
     for _ in range(SAVES_MAX):
-        data.write_bytes(noise.randbytes(60000))
+        data.write_bytes(noise.randbytes(size))
         done = ckpt.run(root, "save", data)
         if done.code != 0:
             return done
@@ -66,32 +77,61 @@ def fill(ckpt, root, data, known):
     raise AssertionError(f"the disk took {SAVES_MAX} saves")
 
 
-def full_disk(ckpt, folder, size):
-    """Inputs and restored files lie on another disk; only the store's is full."""
-    data, known = folder / "data.bin", {}
-    with Mount(folder / size, size) as root:
-        ckpt.must(root, "init")
-        faults = refusal_faults(fill(ckpt, root, data, known), 5)
-        # To the last byte: what a program writes beside the store may take what a failed save gave back.
+def use_up(root):
+    """To the last byte: what a program writes beside the store may take what a failed save gave back."""
+    for step in (1 << 20, 512):
         try:
-            with open(root / "ballast", "wb", buffering=0) as ballast:
-                while ballast.write(b"x" * 512):
+            with open(root / f"ballast-{step}", "wb", buffering=0) as ballast:
+                while ballast.write(b"x" * step):
                     pass
         except OSError:
             pass
+
+
+def full_disk(ckpt, folder, size, kind="tmpfs"):
+    """Inputs and restored files lie on another disk; only the store's is full."""
+    data, known = folder / "data.bin", {}
+    with Mount(folder / f"{kind}-{size}", size, kind) as root:
+        ckpt.must(root, "init")
+        faults = refusal_faults(fill(ckpt, root, data, SIZES[size], known), 5)
+        use_up(root)
         faults += refusal_faults(ckpt.run(root, "save", data), 5)
         faults += full_disk_faults(ckpt, root, known)
+        faults += restore_onto_full_faults(ckpt, root, known)
         oldest = sorted(os.listdir(root / ".ckpt/snapshots"))[0][9:73]
         for words in (("rm", oldest, "--yes"), ("prune", "--keep", "last 2", "--yes")):
+            before = shutil.disk_usage(root).free
             done = ckpt.run(root, *words)
             if done.code != 0:
                 faults.append(f"{words[0]} on a full disk: {done}")
+        if shutil.disk_usage(root).free < before + SIZES[size]:
+            faults.append("prune freed nothing")
         if len(trial.checkpoints(root)) != 2:
             faults.append(f"prune left {len(trial.checkpoints(root))} checkpoints instead of 2")
         for id in trial.checkpoints(root):
             faults += trial.restores(ckpt, root, id, known[id])
         done = ckpt.run(root, "save", data)
         return faults + ([f"save after prune: {done}"] if done.code != 0 else [])
+
+
+def restore_onto_full_faults(ckpt, root, known):
+    """Nothing half is left, and a file that stood there stays what it was."""
+    out = root / "out"
+    faults = []
+    newest = trial.newest_first(root)[0]
+    for before in ({}, {"data.bin": b"mine"}):
+        try:
+            out.mkdir(exist_ok=True)
+            for name, text in before.items():
+                (out / name).write_bytes(text)
+        except OSError:  # not even that fits
+            return faults
+        was = trial.manifest(out)
+        done = ckpt.run(root, "restore", newest, "-o", out, "--yes")
+        faults += [f"restore onto a full disk: {fault}" for fault in refusal_faults(done, 5)]
+        if trial.manifest(out) != was:
+            faults.append(f"restore onto a full disk left {trial.manifest(out)}")
+    return faults
 
 
 def full_disk_faults(ckpt, root, known):
@@ -193,6 +233,11 @@ def main():
             parts += [(f"full disk of {size}", full_disk, (size,)) for size in SIZES]
         else:
             skipped.append("full disk and read-only file system (no right to mount)")
+        for size in LOOP_SIZES:
+            if may_mount(folder, size, "ext4"):
+                parts += [(f"full ext4 of {size}", full_disk, (size, "ext4"))]
+            else:
+                skipped.append(f"full ext4 of {size} (no loop device, or no mkfs.ext4)")
         for name, part, more in parts:
             faults = part(ckpt, folder, *more)
             if faults is None:
