@@ -330,16 +330,18 @@ out:
     return rc;
 }
 
-int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, ckpt_verify_level level, ckpt_error *err)
+int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, const ckpt_verify_options *options, ckpt_error *err)
 {
     int rc = 0;
+    ckpt_verify_options own = {.size = sizeof own};
     ckpt_verify_result unwanted, *const out_result = result ? result : &unwanted;
     verifier v = {.store = store, .result = out_result};
     verify_listing list = {0};
 
     *out_result = (ckpt_verify_result){0};
-    FAIL_IF(level > CKPT_VERIFY_FULL, err, CKPT_EUSAGE, "no such level of verify");
-    TRY(verify_run(&list, &v, level, err));
+    TRY(store_options(&own, sizeof own, options, err));
+    FAIL_IF(own.level > CKPT_VERIFY_FULL, err, CKPT_EUSAGE, "no such level of verify");
+    TRY(verify_run(&list, &v, own.level, err));
     if (out_result->fault_count > 0) {
         rc = error_set(err, CKPT_EDATA, "%zu faults, the first: %s", out_result->fault_count,
                        out_result->faults[0].what);

@@ -72,11 +72,12 @@ static int cmd_verify(session *s, ckpt_error *err)
     const ckpt_verify_level level = arguments_flag(&s->args, "full")   ? CKPT_VERIFY_FULL
                                     : arguments_flag(&s->args, "read") ? CKPT_VERIFY_READ
                                                                        : CKPT_VERIFY_NAMES;
+    const ckpt_verify_options options = {.size = sizeof options, .level = level};
     double begin = print_clock();
 
     TRY(session_open(s, err));
     session_work_begin(s, "verify");
-    int verify_rc = ckpt_verify(&found, s->store, level, err);
+    int verify_rc = ckpt_verify(&found, s->store, &options, err);
     session_work_end(s);
     if (verify_rc && !found.fault_count) {
         rc = verify_rc;

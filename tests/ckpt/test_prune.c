@@ -13,7 +13,7 @@ static void prune(ckpt_prune_result *result, fixture *f, const char *keep, bool 
 static void assert_all_good(fixture *f)
 {
     fixture_reopen(f);
-    MUST(ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(NULL, f->store, &VERIFY_FULL, ERR));
 }
 
 static size_t checkpoints(fixture *f)
@@ -354,7 +354,7 @@ static void a_newest_checkpoint_of_damaged_bytes_does_not_cost_the_good_one(void
     assert_memory_equal(dry.rows, result.rows, 3 * sizeof *dry.rows);
     ckpt_prune_result_clear(&dry);
     ckpt_prune_result_clear(&result);
-    assert_int_equal(ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, NULL), CKPT_EDATA);
+    assert_int_equal(ckpt_verify(NULL, f->store, &VERIFY_FULL, NULL), CKPT_EDATA);
     MUST(ckpt_remove(f->store, ids[2], false, ERR));
     prune(&result, f, "last 1", false);
     ckpt_prune_result_clear(&result);

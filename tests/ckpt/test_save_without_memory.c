@@ -27,7 +27,7 @@ static void assert_unharmed(fixture *f)
     ckpt_verify_result verified;
     fixture_reopen(f);
     assert_nothing_left(f);
-    MUST(ckpt_verify(&verified, f->store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(&verified, f->store, &VERIFY_FULL, ERR));
     assert_int_equal(verified.fault_count, 0);
     ckpt_verify_result_clear(&verified);
 }

@@ -243,7 +243,7 @@ static void folders_that_a_copy_lost_are_made_again_before_writing(void **state)
     MUST(ckpt_list_new(&list, f->store, ERR));
     assert_int_equal(ckpt_list_count(list), 1);
     ckpt_list_free(list);
-    MUST(ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(NULL, f->store, &VERIFY_FULL, ERR));
     MUST(ckpt_tag_set(f->store, "first", "latest", false, ERR));
 }
 

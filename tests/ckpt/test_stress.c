@@ -224,7 +224,7 @@ static void nothing_is_lost_when_all_work_at_once(void **state)
     MUST(ckpt_list_new(&list, f->store, ERR));
     for (size_t i = 0; i < ckpt_list_count(list); i++)
         assert_restores_whole(f, ckpt_list_get(list, i)->id);
-    MUST(ckpt_verify(&verified, f->store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(&verified, f->store, &VERIFY_FULL, ERR));
     ckpt_verify_result_clear(&verified);
     ckpt_list_free(list);
 }

@@ -59,7 +59,7 @@ static void saves_and_prunes_at_the_same_time_lose_nothing(void **state)
     }
     assert_int_equal(failed, 0);
     fixture_reopen(f);
-    MUST(ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(NULL, f->store, &VERIFY_FULL, ERR));
     assert_int_equal(count_files(f->store->tags_dir), SAVERS * SAVES / 4);
     MUST(ckpt_prune(NULL, f->store, &options, ERR));
     assert_in_range(count_files(f->store->snapshots_dir), SAVERS * SAVES / 4, SAVERS * SAVES / 4 + 2);

@@ -6,7 +6,8 @@
 static int verify(ckpt_verify_result *result, fixture *f, ckpt_verify_level level)
 {
     ckpt_error err = {0};
-    const int rc = ckpt_verify(result, f->store, level, &err);
+    const ckpt_verify_options options = {.size = sizeof options, .level = level};
+    const int rc = ckpt_verify(result, f->store, &options, &err);
     if (rc != 0 && rc != CKPT_EDATA)
         fail_msg("%s", err.message);
     return rc;
@@ -367,13 +368,13 @@ static void progress_ends_at_its_total_and_can_stop_the_work(void **state)
     const ckpt_open_options options = {.size = sizeof options, .progress = progress_count, .payload = &p};
     ckpt_store *store;
     MUST(ckpt_store_open(&store, f->root, &options, ERR));
-    MUST(ckpt_verify(NULL, store, CKPT_VERIFY_FULL, ERR));
+    MUST(ckpt_verify(NULL, store, &VERIFY_FULL, ERR));
     assert_true(p.total > 3 * 2 * FIXTURE_TENSOR_FLOATS * sizeof(float));
     assert_int_equal(p.done, p.total);
     const uint64_t calls = p.calls;
     for (uint64_t stop = 1; stop <= calls; stop++) {
         p = (progress){.stop_at = stop};
-        const int rc = ckpt_verify(NULL, store, CKPT_VERIFY_FULL, NULL);
+        const int rc = ckpt_verify(NULL, store, &VERIFY_FULL, NULL);
         assert_true(rc == CKPT_EINTERRUPTED || (rc == 0 && p.calls < stop)); /* it may be told in fewer steps */
     }
     ckpt_store_close(store);
@@ -405,7 +406,7 @@ static void want_of_descriptors_is_no_damage(void **state)
     close(first_free);
     for (rlim_t spare = 0; spare < 4; spare++) {
         limit_files((rlim_t)first_free + spare);
-        const int rc = ckpt_verify(NULL, f->store, CKPT_VERIFY_FULL, &err);
+        const int rc = ckpt_verify(NULL, f->store, &VERIFY_FULL, &err);
         limit_files(before.rlim_cur);
         if (rc != 0) {
             assert_int_equal(rc, CKPT_EIO);

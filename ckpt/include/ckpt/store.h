@@ -403,14 +403,29 @@ typedef struct ckpt_verify_fault {
     char what[320];                /* "model.conv1.weight of epoch_2.pt: chunk 3 fails its check" */
 } ckpt_verify_fault;
 
+typedef struct ckpt_verify_options {
+    size_t size;
+    ckpt_verify_level level;
+    double sample;      /* also decode this share of all chunks, 0.05 for 5 %, chosen at random; 0: none */
+    uint64_t seed;      /* that chooses them, so that a fault is found again; 0: a new one, told in the result */
+    const char *since;  /* only this checkpoint and those after it, with the packs that they need; NULL: all */
+    int64_t since_time; /* only those saved at this time, in seconds since 1970, or later; 0: all */
+    bool proceed;       /* leave out what the last one found good, if that was stopped */
+} ckpt_verify_options;
+
 typedef struct ckpt_verify_result {
     uint64_t checkpoints, packs, bytes_read;
     size_t fault_count;
     ckpt_verify_fault *faults;
+    uint64_t seed, chunks;                 /* of the sample */
+    uint64_t packs_read, files_decoded;    /* and found good */
+    uint64_t skipped_packs, skipped_files; /* because they were found good before */
 } ckpt_verify_result;
 
-/* Returns CKPT_EDATA when faults were found, all of them listed in the result. */
-CKPT_API int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, ckpt_verify_level level, ckpt_error *err);
+/* Returns CKPT_EDATA when faults were found, all of them listed in the result. When the progress callback stops it with
+ * CKPT_EINTERRUPTED the result says how far it came; above CKPT_VERIFY_NAMES a later one can `proceed` from there. */
+CKPT_API int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, const ckpt_verify_options *options,
+                         ckpt_error *err);
 CKPT_API void ckpt_verify_result_clear(ckpt_verify_result *result);
 
 typedef struct ckpt_stats_class {
