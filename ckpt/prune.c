@@ -5,9 +5,10 @@
  *
  * Decoding may take minutes, for which no writer shall wait; under the guard only what was not decoded before is.
  * It may be stopped anywhere: without its snapshot a pack is only waste, which the next prune finds. */
+#include "prune.h"
+
 #include "reach.h"
 #include "retention.h"
-#include "store_internal.h"
 #include "verify.h"
 
 #include "array.h"
@@ -42,6 +43,7 @@ typedef struct verdict {
 typedef struct pruner {
     ckpt_store *store;
     bool dry_run;
+    bool all_stay;           /* no policy counts, not even that of the config */
     const ckpt_value *among; /* or NULL */
     prune_guard *guard;      /* NULL in a dry run */
     bool has_policy;
@@ -428,7 +430,8 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
     bool known;
     uint64_t swept = 0;
 
-    TRY(policy_read(p, keep, err));
+    if (!p->all_stay)
+        TRY(policy_read(p, keep, err));
     if (!p->dry_run)
         TRY(store_writable(p->store, err));
     TRY(plan_make(p, err));
@@ -450,6 +453,27 @@ out:
     return rc;
 }
 
+static void pruner_close(pruner *p)
+{
+    prune_guard_close(p->guard);
+    entries_forget(p);
+    free(p->verdicts);
+}
+
+int prune_unreachable(ckpt_prune_result *result, ckpt_store *store, bool dry_run, ckpt_error *err)
+{
+    int rc = 0;
+    pruner p = {.store = store, .dry_run = dry_run, .all_stay = true, .result = result};
+
+    *result = (ckpt_prune_result){0};
+    TRY(prune_run(&p, NULL, err));
+out:
+    pruner_close(&p);
+    if (rc)
+        ckpt_prune_result_clear(result);
+    return rc;
+}
+
 int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_options *options, ckpt_error *err)
 {
     int rc = 0;
@@ -463,9 +487,7 @@ int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt_prune_op
     p.among = own.among;
     TRY(prune_run(&p, own.keep, err));
 out:
-    prune_guard_close(p.guard);
-    entries_forget(&p);
-    free(p.verdicts);
+    pruner_close(&p);
     if (rc || !result)
         ckpt_prune_result_clear(out_result);
     return rc;

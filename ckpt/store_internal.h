@@ -132,6 +132,8 @@ int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_
 void sweep_restored(const char *dir);
 /* Removes the cache, which is derived: for a disk so full that not even a lease fits. */
 int sweep_cache(const ckpt_store *store, ckpt_error *err);
+/* Removes the segments of the cache none of whose packs is there any more. */
+int sweep_segments(uint64_t *count, uint64_t *bytes, const ckpt_store *store, bool dry_run, ckpt_error *err);
 
 /* lookup.c: cache/ maps the XXH3-128 of an extent to where such bytes lie. Only a hint: what it says is compared before
  * it is believed, so a stale or broken cache costs space, never data. Segments are immutable and sorted; each

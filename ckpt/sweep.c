@@ -1,4 +1,4 @@
-#include "store_internal.h"
+#include "segment.h"
 
 #include "fail.h"
 #include "file_lock.h"
@@ -112,4 +112,61 @@ int sweep_cache(const ckpt_store *store, ckpt_error *err)
     const int rc = dir_each(s.dir, cache_visit, &s, err);
 
     return rc == CKPT_ENOTFOUND ? 0 : rc;
+}
+
+typedef struct segment_sweep {
+    const ckpt_store *store;
+    bool dry_run;
+    uint64_t count, bytes;
+} segment_sweep;
+
+/* Is one of the packs there that a segment tells of? */
+static int segment_lives(bool *lives, const segment *s, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 name;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    *lives = false;
+    for (uint32_t i = 0; i < s->pack_count && !*lives; i++) {
+        segment_pack(&name, s, i);
+        TRY(pack_path(path, store->packs_dir, &name, err));
+        *lives = stat(path, &st) == 0 || errno != ENOENT;
+    }
+out:
+    return rc;
+}
+
+static int segment_visit(void *payload, const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    segment_sweep *const w = payload;
+    segment s = {.fd = -1};
+    char path[FILE_PATH_MAX];
+    bool lives;
+
+    if (segment_open(&s, w->store->cache_dir, name, NULL))
+        goto out; /* no segment, or a damaged one, which the next save removes */
+    TRY(segment_lives(&lives, &s, w->store, err));
+    if (lives)
+        goto out;
+    w->count++;
+    w->bytes += s.size;
+    TRY(path_join(path, w->store->cache_dir, name, err));
+    if (!w->dry_run)
+        (void)unlink(path); /* no fsync: it may come back after a crash */
+out:
+    segment_close(&s);
+    return rc;
+}
+
+int sweep_segments(uint64_t *count, uint64_t *bytes, const ckpt_store *store, bool dry_run, ckpt_error *err)
+{
+    segment_sweep w = {.store = store, .dry_run = dry_run};
+    const int rc = dir_each(store->cache_dir, segment_visit, &w, err);
+
+    *count = w.count;
+    *bytes = w.bytes;
+    return rc == CKPT_ENOTFOUND ? error_clear(err) : rc;
 }

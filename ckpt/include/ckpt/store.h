@@ -389,6 +389,20 @@ CKPT_API int ckpt_prune(ckpt_prune_result *result, ckpt_store *store, const ckpt
                         ckpt_error *err);
 CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
 
+typedef struct ckpt_gc_options {
+    size_t size;
+    bool dry_run;
+} ckpt_gc_options;
+
+typedef struct ckpt_gc_result {
+    uint64_t removed_packs, removed_segments; /* segments of the cache */
+    uint64_t freed_bytes;
+} ckpt_gc_result;
+
+/* Removes what no checkpoint needs, and no checkpoint: packs that are left of removed ones, temporary files of saves
+ * that were killed, and parts of the cache that tell of no pack. Needs no policy. CKPT_EBUSY when a prune runs. */
+CKPT_API int ckpt_gc(ckpt_gc_result *result, ckpt_store *store, const ckpt_gc_options *options, ckpt_error *err);
+
 /* ---- Checking and counting -------------------------------------------------------------------------------------- */
 
 typedef enum ckpt_verify_level {
