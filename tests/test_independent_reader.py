@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """docs/format.md is enough to read a store: its examples, the golden store and fresh stores, by independent_reader.py.
 
-Run by ctest with CKPT=the program; golden/store-v1 must also stay readable to that. See golden/README.md.
+Run by ctest with CKPT=the program; every golden/store-* must also stay readable to that. See golden/README.md.
 """
-import hashlib, os, shutil, stat, struct, subprocess, sys, tempfile, unittest
+import hashlib, json, os, shutil, stat, struct, subprocess, sys, tempfile, unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -19,8 +19,12 @@ def file(content, mode=0o644):
     return ("F", mode, hashlib.sha256(content).hexdigest())
 
 
+def original_file(path):
+    return file((GOLDEN / path).read_bytes())
+
+
 def original(name):
-    return file((GOLDEN / "trajectory-tiny" / name).read_bytes())
+    return original_file("trajectory-tiny/" + name)
 
 
 # What was saved, by sequence.
@@ -39,6 +43,22 @@ STORE_V1_FILES = {
         b"run/sub": ("D", 0o755),
         b"run/sub/config.txt": file(b"lr = 0.1\n", 0o640)},
 }
+
+
+def golden_stores():
+    """{folder: what was saved there}: store-v1 as above; of others saved.json, {sequence: {path: what}}, where `what` is the
+    name of a golden file of mode 644, or a list as it stands above."""
+    def what_is(what):
+        if isinstance(what, str):
+            return original_file(what)
+        return (what[0], os.fsencode(what[1])) if what[0] == "L" else tuple(what)
+
+    stores = {GOLDEN / "store-v1": STORE_V1_FILES}
+    for folder in set(GOLDEN.glob("store-*")) - set(stores):
+        rows = json.loads((folder / "saved.json").read_text())
+        stores[folder] = {int(sequence): {os.fsencode(path): what_is(what) for path, what in files.items()}
+                          for sequence, files in rows.items()}
+    return stores
 
 
 def files_below(folder):
@@ -156,13 +176,50 @@ class Document(unittest.TestCase):
                     self.decode(coded, size)
 
 
-class GoldenStore(Case):
+class GoldenStores(Case):
+    """A store of each format version that a release has written."""
+
     def test_the_reader_restores_all_that_was_saved(self):
-        done = read("--all", STORE_V1, self.out)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(sorted(os.listdir(self.out)), sorted(snapshots_of(STORE_V1).values()))
-        for sequence, id_digits in snapshots_of(STORE_V1).items():
-            self.assertEqual(files_below(self.out / id_digits), STORE_V1_FILES[sequence])
+        for folder, saved in golden_stores().items():
+            with self.subTest(folder.name):
+                out, snapshots = self.out / folder.name, snapshots_of(folder / ".ckpt")
+                done = read("--all", folder / ".ckpt", out)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual({sequence: files_below(out / id_digits) for sequence, id_digits in snapshots.items()},
+                                 saved)
+
+    @unittest.skipUnless(CKPT, "CKPT does not name the program")
+    def test_the_program_of_today_reads_it(self):
+        for folder, saved in golden_stores().items():
+            with self.subTest(folder.name):
+                store, out = self.folder / folder.name, self.out / folder.name
+                shutil.copytree(folder / ".ckpt", store)
+                self.ckpt("--store", store, "verify", "--full")
+                for sequence, id_digits in snapshots_of(store).items():
+                    self.ckpt("--store", store, "restore", id_digits, "-o", out / id_digits)
+                    self.assertEqual(files_below(out / id_digits), saved[sequence])
+
+    @unittest.skipUnless(CKPT, "CKPT does not name the program")
+    def test_the_program_of_today_adds_to_it(self):
+        source = GOLDEN / "trajectory-tiny" / "checkpoint_epoch_3.pt"
+        for folder, saved in golden_stores().items():
+            with self.subTest(folder.name):
+                store, out = self.folder / folder.name, self.out / folder.name
+                shutil.copytree(folder / ".ckpt", store)
+                self.ckpt("--store", store, "save", source.name, cwd=source.parent)
+                done = read("--all", store, out)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                newest = max(snapshots_of(store))
+                for sequence, id_digits in snapshots_of(store).items():
+                    files = files_below(out / id_digits)
+                    if sequence == newest:
+                        self.assertEqual(files[os.fsencode(source.name)][2], original(source.name)[2])
+                    else:
+                        self.assertEqual(files, saved[sequence])
+
+
+class GoldenStore(Case):
+    """Store-v1, by name."""
 
     def test_the_reader_restores_the_newest_or_one_by_its_id(self):
         self.assertEqual(read(STORE_V1, self.out / "newest").returncode, 0)
@@ -175,25 +232,10 @@ class GoldenStore(Case):
         self.assertEqual((STORE_V1 / "tags" / "baseline").read_bytes(), snapshots_of(STORE_V1)[1].encode() + b"\n")
 
     @unittest.skipUnless(CKPT, "CKPT does not name the program")
-    def test_the_program_of_today_reads_it(self):
+    def test_the_program_of_today_finds_its_tag(self):
         self.copy_golden_store()
-        self.ckpt("--store", self.store, "verify", "--full")
-        for sequence, id_digits in snapshots_of(STORE_V1).items():
-            self.ckpt("--store", self.store, "restore", id_digits, "-o", self.out / id_digits)
-            self.assertEqual(files_below(self.out / id_digits), STORE_V1_FILES[sequence])
         self.ckpt("--store", self.store, "restore", "baseline", "-o", self.out / "tag")
         self.assertEqual(files_below(self.out / "tag"), STORE_V1_FILES[1])
-
-    @unittest.skipUnless(CKPT, "CKPT does not name the program")
-    def test_the_program_of_today_adds_to_it(self):
-        self.copy_golden_store()
-        source = GOLDEN / "trajectory-tiny" / "checkpoint_epoch_3.pt"
-        self.ckpt("--store", self.store, "save", source.name, cwd=source.parent)
-        done = read("--all", self.store, self.out)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        saved = snapshots_of(self.store)
-        self.assertEqual(files_below(self.out / saved[4]), STORE_V1_FILES[4])
-        self.assertEqual(files_below(self.out / saved[5])[os.fsencode(source.name)][2], original(source.name)[2])
 
 
 class Damage(Case):
