@@ -51,6 +51,12 @@ class Mount:
         self.image.unlink(missing_ok=True)
 
 
+def become_root():
+    """Begins again in a user namespace, in which anyone may mount; who is root, or may not have one, stays."""
+    if os.geteuid() != 0 and quietly("unshare", "-Urm", "true"):
+        os.execvp("unshare", ["unshare", "-Urm", sys.executable, *sys.argv])
+
+
 def refusal_faults(done, code, hint_wanted=True):
     faults = [f"exit {code} was due: {done}"] if done.code != code else []
     return faults + trial.error_faults(done, hint_wanted)
@@ -224,6 +230,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ckpt", required=True)
     args = parser.parse_args()
+    become_root()
     ckpt, report, skipped = Program(args.ckpt), Report(), []
     folder = trial.scratch_folder()
     try:

@@ -8,7 +8,8 @@ then: the store opens, `verify --full` is clean, every checkpoint committed befo
 half stands under a final name, the next save works, and prune removes what is left in tmp/ and intents/. A call that
 fails makes the exit status that is documented, or none of it is seen because it was tried again.
 
-Without --full, `kill` and ENOSPC are tried at every call of save, prune and tag, and all else at every SAMPLE_STEP-th.
+Without --full, `kill` and ENOSPC are tried at every call of save, prune, tag and the background writer, and all else at
+every SAMPLE_STEP-th.
 """
 import argparse
 import multiprocessing
@@ -193,7 +194,7 @@ def op_background(ckpt, root, program):
         raise AssertionError(f"background writer: {done}")
     states = [trial.restores(ckpt, probe, id, None) for id in trial.checkpoints(probe)]
     shutil.rmtree(probe)
-    return Plan("background writer", [], Promise({}, new=states, new_max=2), program=program)
+    return Plan("background writer", [], Promise({}, new=states, new_max=2), thorough=True, program=program)
 
 
 OPERATIONS = (op_init, op_save_first, op_save_delta, op_save_tag, op_save_folder, op_restore_new, op_restore_over,
