@@ -22,7 +22,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 endif()
 
-install(FILES tools/python/ckpt.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
+install(FILES tools/python/ckpt.py tools/python/ckpt_torch.py tools/python/ckpt_transformers.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
 
 # The libraries, for C, C++, CMake and pkg-config.
 install(DIRECTORY base/include/ckpt ckpt/include/ckpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
