@@ -1,5 +1,5 @@
-/* Writers, a background writer, a pruner and readers on one store at the same time, in one process, so that the thread
- * sanitizer sees them. tests/crash/stress.py does the same across processes, and kills them. */
+/* Writers, a background writer, a pruner, readers and a verifier on one store at the same time, in one process, so that
+ * the thread sanitizer sees them. tests/crash/stress.py does the same across processes, and kills them. */
 #include "store_fixture.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #define WRITERS         2
 #define READERS         2
-#define ROUNDS          6
+#define ROUNDS          10
 #define ELEMENTS        30000 /* more than a group takes, so that it has frames of its own */
 #define ELEMENTS_SMALL  500
 #define THREADS_MAX     8
@@ -167,6 +167,48 @@ static void *reader_run(void *payload)
     return NULL;
 }
 
+/* Takes the checkpoint that the policy will take first: it is restored whole, or not found. */
+static void *late_reader_run(void *payload)
+{
+    actor *const a = payload;
+    ckpt_store *const store = open_own(a);
+    weights *const s = calloc(1, sizeof *s);
+    ckpt_tensor tensors[2];
+
+    weights_tensors(tensors, s);
+    for (unsigned round = 0; store && round < 4 * ROUNDS && !a->wrong[0]; round++) {
+        ckpt_error err = {0};
+        ckpt_list *list = NULL;
+        if (went_wrong(a, "list", ckpt_list_new(&list, store, &err), &err))
+            break;
+        const char *const oldest = ckpt_list_get(list, ckpt_list_count(list) - 1)->id;
+        const int rc = ckpt_restore_tensors(store, oldest, tensors, 2, &err);
+        if (rc == 0 && !weights_is_whole(s))
+            snprintf(a->wrong, sizeof a->wrong, "restore gave a state that is not whole");
+        if (rc != CKPT_ENOTFOUND)
+            went_wrong(a, "restore of the oldest", rc, &err);
+        ckpt_list_free(list);
+    }
+    free(s);
+    ckpt_store_close(store);
+    return NULL;
+}
+
+static void *verifier_run(void *payload)
+{
+    actor *const a = payload;
+    ckpt_store *const store = open_own(a);
+
+    for (unsigned round = 0; store && round < ROUNDS && !a->wrong[0]; round++) {
+        ckpt_error err = {0};
+        ckpt_verify_result result = {0};
+        went_wrong(a, "verify", ckpt_verify(&result, store, &VERIFY_FULL, &err), &err);
+        ckpt_verify_result_clear(&result);
+    }
+    ckpt_store_close(store);
+    return NULL;
+}
+
 /* ---- */
 
 static void start(actor *a, const fixture *f, unsigned number, void *(*run)(void *))
@@ -214,6 +256,8 @@ static void nothing_is_lost_when_all_work_at_once(void **state)
     start(&actors[count++], f, 0, pruner_run);
     for (unsigned i = 0; i < READERS; i++)
         start(&actors[count++], f, i, reader_run);
+    start(&actors[count++], f, 0, late_reader_run);
+    start(&actors[count++], f, 0, verifier_run);
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(pthread_join(actors[i].thread, NULL), 0);
 

@@ -3,9 +3,11 @@
 
     stress.py --ckpt PROGRAM [--full] [--seed N] [--rounds N]
 
-Each round starts a few commands at once on one store, kills some of them with SIGKILL, and then looks: every checkpoint
-whose save ended with 0 restores to the same bytes unless the policy may have removed it, what a killed save left is
-whole or absent, `verify --full` is clean, and restored folders hold no half file. The seed is printed."""
+Each round starts a few commands at once on one store, beside them READERS, kills some of them with SIGKILL, and then
+looks: every checkpoint whose save ended with 0 restores to the same bytes unless the policy may have removed it, what a
+killed save left is whole or absent, `verify --full` is clean, and restored folders hold no half file. Who reads while
+others work is told of no damage: a checkpoint that is pruned meanwhile is restored whole or not found. The seed is
+printed."""
 import argparse
 import random
 import shutil
@@ -20,11 +22,13 @@ from trial import Program, Promise, Report
 ROUNDS, ROUNDS_FULL = 20, 1000
 KEPT = 3
 POLICY = f"last {KEPT}, tagged"
-KILL_AFTER_MAX_S = 0.08  # about as long as the longest of these commands takes
+KILL_AFTER_MAX_S = 0.05  # about as long as the longest of these commands takes
 SCENES = (("save", "save"), ("save", "prune"), ("save", "save", "prune"), ("restore", "prune"),
           ("restore", "save", "prune"), ("prune", "prune", "save"), ("tag", "prune", "save"), ("save", "rm", "prune"),
           ("save tag", "prune", "prune"))
-CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "tag": {0, 4}, "rm": {0, 2, 4}}
+READERS = ("verify", "log", "restore oldest")
+CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "restore oldest": {0, 4}, "tag": {0, 4},
+         "rm": {0, 2, 4}, "verify": {0}, "log": {0}}
 
 
 @dataclass
@@ -60,10 +64,15 @@ class Stress:
             words = ["--json", "save", path] + (["--tag", "held"] if kind == "save tag" else [])
         elif kind == "prune":
             words = ["prune", "--keep", POLICY, "--yes"]
-        elif kind == "restore":
+        elif kind.startswith("restore"):
+            id = order[-1 if kind == "restore oldest" else 0]
             out = self.root / f"out{number}"
-            wanted = self.known[order[0]]
-            words = ["restore", order[0], "-o", out]
+            wanted = self.known[id]
+            words = ["restore", id, "-o", out]
+        elif kind == "verify":
+            words = ["verify", self.random.choice(("--read", "--full"))]
+        elif kind == "log":
+            words = ["log"]
         elif kind == "tag":
             words = ["tag", "held", self.random.choice(order[:KEPT]), "--yes"]
         else:
@@ -99,7 +108,7 @@ class Stress:
     def round(self):
         order = trial.newest_first(self.root)
         held = (trial.tag_of(self.root, "held") or "").strip()
-        scene = self.random.choice(SCENES)
+        scene = (*self.random.choice(SCENES), *READERS)
         jobs = [self.start(kind, number, order) for number, kind in enumerate(scene)]
         saves = sum(kind.startswith("save") for kind in scene)
         faults = self.finish(jobs)
