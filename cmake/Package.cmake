@@ -42,7 +42,7 @@ if(CKPT_BUILD_STATIC)
   install(FILES ${PROJECT_BINARY_DIR}/ckpt/libckpt.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   # Who links the static library needs what it was built with, found by the same modules.
   install(FILES cmake/PkgConfigTarget.cmake cmake/FindZstd.cmake cmake/FindJansson.cmake cmake/FindXxhash.cmake
-                cmake/FindLibdeflate.cmake
+                cmake/FindLibdeflate.cmake cmake/FindIsal.cmake
           DESTINATION ${CKPT_INSTALL_CMAKEDIR} COMPONENT development)
 endif()
 

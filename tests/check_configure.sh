@@ -33,7 +33,7 @@ if PKG_CONFIG_LIBDIR=$tmp cmake -S "$source" -B "$tmp/without_libraries" >"$tmp/
     echo "configures without libraries"
     exit 1
 fi
-for debian in libzstd-dev libjansson-dev libxxhash-dev libdeflate-dev; do
+for debian in libzstd-dev libjansson-dev libxxhash-dev libdeflate-dev libisal-dev; do
     says libraries $debian
 done
 echo "without libraries: refused"

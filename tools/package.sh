@@ -80,7 +80,7 @@ train_deb=$deb
 depends=$(shared_libraries "$tree/usr/bin/ckpt" "$tree/usr/lib/$multiarch/libckpt.so.$version")
 make_deb ckpt "$tree" <<END
 Depends: $depends
-Suggests: ckpt-train, libzstd-dev, libjansson-dev, libssl-dev, libxxhash-dev, libdeflate-dev
+Suggests: ckpt-train, libzstd-dev, libjansson-dev, libssl-dev, libxxhash-dev, libdeflate-dev, libisal-dev
 Description: keep every checkpoint of a training in a fraction of the space
  ckpt saves the checkpoint files that PyTorch and others write into a store that
  holds each of them bit-exact, as differences where that is smaller, and that
