@@ -13,11 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PICKLE_NAME       "data.pkl"
-#define BYTEORDER_SIZE    6 /* of "little" */
-#define MEMBER_NAME_MAX   1024
-#define LEGACY_MAGIC      "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
-#define LEGACY_MAGIC_SIZE 14
+#define PICKLE_NAME     "data.pkl"
+#define BYTEORDER_SIZE  6 /* of "little" */
+#define MEMBER_NAME_MAX 1024
 
 typedef struct archive {
     const byte_source *source;
@@ -177,19 +175,4 @@ out:
     return rc;
 }
 
-static bool legacy_probe(const unsigned char *head, size_t head_size, uint64_t size)
-{
-    (void)size;
-    return head_size >= LEGACY_MAGIC_SIZE && memcmp(head, LEGACY_MAGIC, LEGACY_MAGIC_SIZE) == 0;
-}
-
-static int legacy_parse(tensor_file *out, const byte_source *source, ckpt_error *err)
-{
-    (void)out, (void)source;
-    return error_set(err, CKPT_EFORMAT,
-                     "legacy PyTorch format, from before 1.6; load it and torch.save it again to have its tensors "
-                     "recognised");
-}
-
 const tensor_format FORMAT_TORCH = {"torch", zip_member_probe, torch_parse};
-const tensor_format FORMAT_TORCH_LEGACY = {"torch", legacy_probe, legacy_parse};

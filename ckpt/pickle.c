@@ -30,6 +30,7 @@ static int line_read(size_t *at, size_t *size, pickle_machine *m, ckpt_error *er
     const size_t limit = left < NAME_BYTES_MAX ? left : NAME_BYTES_MAX;
     const unsigned char *start = m->data + m->at;
     const unsigned char *end = limit ? memchr(start, '\n', limit) : NULL;
+    m->graph->cut_off = !end && limit == left;
     if (!end)
         return error_set(err, CKPT_EFORMAT, "a name has no end");
     *at = m->at;
@@ -44,12 +45,14 @@ static int operand_read(pickle_operand *out, pickle_machine *m, pickle_operand_k
     const size_t size = OPERAND_SIZES[kind];
 
     *out = (pickle_operand){0};
-    FAIL_IF(size > m->size - m->at, err, CKPT_EFORMAT, "the stream ends inside");
+    m->graph->cut_off = size > m->size - m->at;
+    FAIL_IF(m->graph->cut_off, err, CKPT_EFORMAT, "the stream ends inside");
     const uint64_t number = number_load(m->data + m->at, size);
     out->number = kind == OPERAND_I32 ? (int32_t)(uint32_t)number : (int64_t)number;
     m->at += size;
     if (kind == OPERAND_TEXT8 || kind == OPERAND_TEXT32 || kind == OPERAND_TEXT64) {
-        FAIL_IF(number > m->size - m->at, err, CKPT_EFORMAT, "%llu bytes are announced, %zu are left",
+        m->graph->cut_off = number > m->size - m->at;
+        FAIL_IF(m->graph->cut_off, err, CKPT_EFORMAT, "%llu bytes are announced, %zu are left",
                 (unsigned long long)number, m->size - m->at);
         out->at = m->at;
         out->size = (size_t)number;
@@ -70,6 +73,7 @@ static int opcode_step(pickle_machine *m, ckpt_error *err)
     const size_t at = m->at;
     pickle_operand arg;
 
+    m->graph->cut_off = at >= m->size;
     if (at >= m->size)
         return error_set(err, CKPT_EFORMAT, "the stream ends without STOP");
     const unsigned code = m->data[m->at++];
@@ -111,11 +115,15 @@ int pickle_read(pickle *out, const void *data, size_t size, ckpt_error *err)
     TRY(shared_add(&m, err));
     while (!m.stopped)
         TRY(opcode_step(&m, err));
+    out->size = m.at;
 out:
     free(m.stack.items);
     free(m.memo.items);
-    if (rc)
+    if (rc) {
+        const bool cut_off = out->cut_off;
         pickle_clear(out);
+        out->cut_off = cut_off;
+    }
     return rc;
 }
 

@@ -68,6 +68,8 @@ typedef struct pickle {
     pickle_cell *cells;
     size_t cell_count;
     pickle_ref root;
+    size_t size;  /* bytes of the stream, with STOP */
+    bool cut_off; /* after CKPT_EFORMAT: for want of more bytes */
 } pickle;
 
 /* Reads one stream; bytes behind STOP are not looked at. `data` must outlive `out`.

@@ -84,7 +84,7 @@ static int tensor_add(walk *w, const torch_tensor *tensor, ckpt_error *err)
     /* An expanded tensor shows few bytes many times: more than its storage has is not for us. */
     if (!tensor_view_bytes(&bytes, &view) || bytes > storage_size)
         goto out;
-    view.offset = storage_offset + tensor->storage_offset * ckpt_dtype_size(view.dtype);
+    view.offset = storage_offset + tensor->storage_offset;
     FAIL_IF(w->name_size > w->names_left, err, CKPT_EFORMAT, "the names of the tensors are too long");
     w->names_left -= w->name_size;
     view.name = strdup(w->name_size ? w->name : TENSOR_NAME_ALONE);

@@ -72,24 +72,54 @@ static bool named_dtype(ckpt_dtype *out, const pickle *g, pickle_ref ref)
     return false;
 }
 
-/* ("storage", class, key, location, elements); false when it is a storage of a type that we do not know. */
-static int storage_read(bool *known, torch_tensor *out, const pickle *g, pickle_ref ref, ckpt_error *err)
+/* Storages of quantised numbers, whose meaning stands elsewhere. */
+static uint64_t quantised_width(const pickle *g, pickle_ref ref)
+{
+    static const struct {
+        const char *storage;
+        uint64_t width;
+    } QUANTISED[] = {
+        {"QInt8Storage", 1}, {"QUInt8Storage", 1}, {"QInt32Storage", 4}, {"QUInt4x2Storage", 1}, {"QUInt2x4Storage", 1},
+    };
+    for (size_t i = 0; i < sizeof QUANTISED / sizeof *QUANTISED; i++)
+        if (pickle_global_is(g, ref, "torch", QUANTISED[i].storage))
+            return QUANTISED[i].width;
+    return 0;
+}
+
+/* (key of the view, first element, elements); None, or nothing, for all of the storage. */
+static int storage_view_read(torch_storage *out, const pickle *g, pickle_ref view, ckpt_error *err)
+{
+    int rc = 0;
+
+    out->view_elements = out->elements;
+    if (g->nodes[view].kind != PICKLE_TUPLE)
+        goto out;
+    FAIL_IF(!pickle_count(&out->view_first, g, pickle_item(g, view, 1)) ||
+                !pickle_count(&out->view_elements, g, pickle_item(g, view, 2)) ||
+                !checked_range(out->view_first, out->view_elements, out->elements),
+            err, CKPT_EFORMAT, "a part of a storage lies outside of it");
+out:
+    return rc;
+}
+
+int torch_storage_read(torch_storage *out, const pickle *g, pickle_ref ref, ckpt_error *err)
 {
     int rc = 0;
     const pickle_ref id = g->nodes[ref].arguments;
-    uint64_t elements;
+    uint64_t bytes;
 
-    *known = false;
+    *out = (torch_storage){.dtype = CKPT_OPAQUE};
     FAIL_IF(g->nodes[ref].kind != PICKLE_PERSISTENT || !pickle_text_is(g, pickle_item(g, id, 0), "storage"), err,
             CKPT_EFORMAT, "a tensor has no storage");
-    if (!storage_dtype(&out->view.dtype, g, pickle_item(g, id, 1)))
-        goto out;
+    const pickle_ref class = pickle_item(g, id, 1);
+    out->width = storage_dtype(&out->dtype, g, class) ? ckpt_dtype_size(out->dtype) : quantised_width(g, class);
     out->key = pickle_item(g, id, 2);
     FAIL_IF(g->nodes[out->key].kind != PICKLE_TEXT, err, CKPT_EFORMAT, "a storage has no key");
-    FAIL_IF(!pickle_count(&elements, g, pickle_item(g, id, 4)) ||
-                !checked_mul(&out->storage_bytes, elements, ckpt_dtype_size(out->view.dtype)),
+    FAIL_IF(!pickle_count(&out->elements, g, pickle_item(g, id, 4)) ||
+                !checked_mul(&bytes, out->elements, out->width ? out->width : 1),
             err, CKPT_EFORMAT, "a storage has no size");
-    *known = true;
+    TRY(storage_view_read(out, g, pickle_item(g, id, 5), err));
 out:
     return rc;
 }
@@ -120,21 +150,26 @@ static int rebuild_read(bool *found, torch_tensor *out, const pickle *g, pickle_
                         ckpt_error *err)
 {
     int rc = 0;
-    bool known;
-    uint64_t before, end;
+    torch_storage storage;
+    uint64_t first, before, end;
 
-    TRY(storage_read(&known, out, g, pickle_item(g, arguments, 0), err));
+    TRY(torch_storage_read(&storage, g, pickle_item(g, arguments, 0), err));
+    out->view.dtype = storage.dtype;
+    bool known = storage.dtype != CKPT_OPAQUE;
     if (known && dtype_argument)
         known = named_dtype(&out->view.dtype, g, pickle_item(g, arguments, dtype_argument));
     if (!known)
         goto out;
-    FAIL_IF(!pickle_count(&out->storage_offset, g, pickle_item(g, arguments, 1)), err, CKPT_EFORMAT,
+    out->key = storage.key;
+    out->storage_bytes = storage.elements * storage.width;
+    FAIL_IF(!pickle_count(&first, g, pickle_item(g, arguments, 1)), err, CKPT_EFORMAT,
             "the offset of a tensor is not a count");
     TRY(dimensions_read(&out->view, g, pickle_item(g, arguments, 2), pickle_item(g, arguments, 3), err));
     TRY(tensor_view_measure(&out->view, err));
-    FAIL_IF(!checked_mul(&before, out->storage_offset, ckpt_dtype_size(out->view.dtype)) ||
-                !checked_add(&end, before, out->view.span_bytes) || end > out->storage_bytes,
+    FAIL_IF(!checked_mul(&before, first, ckpt_dtype_size(out->view.dtype)) ||
+                !checked_add(&end, before, out->view.span_bytes) || end > storage.view_elements * storage.width,
             err, CKPT_EFORMAT, "a tensor lies outside of its storage");
+    out->storage_offset = storage.view_first * storage.width + before;
     *found = true;
 out:
     return rc;

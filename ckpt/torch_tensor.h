@@ -8,9 +8,22 @@
 typedef struct torch_tensor {
     pickle_ref key;          /* TEXT: the name of its storage */
     uint64_t storage_bytes;  /* as the pickle says */
-    uint64_t storage_offset; /* elements before the first */
+    uint64_t storage_offset; /* bytes before the first element */
     tensor_view view;        /* name and offset are left to the caller */
 } torch_tensor;
+
+/* What torch.save wrote in place of a storage. */
+typedef struct torch_storage {
+    pickle_ref key;      /* TEXT: its name */
+    ckpt_dtype dtype;    /* CKPT_OPAQUE for a type that is no plain number */
+    uint64_t width;      /* bytes of an element; 0 for a type that is not known at all */
+    uint64_t elements;   /* of all of it */
+    uint64_t view_first; /* of a part of it, which old files may speak of */
+    uint64_t view_elements;
+} torch_storage;
+
+/* Reads the PERSISTENT node. CKPT_EFORMAT when it is no storage. */
+int torch_storage_read(torch_storage *out, const pickle *graph, pickle_ref ref, ckpt_error *err);
 
 /* Is the value a tensor that is a plain view of numbers? *found is false for everything else, so also for sparse and
  * quantised ones. CKPT_EFORMAT for a tensor whose sizes, strides or storage make no sense. */

@@ -51,7 +51,7 @@ def torch_tensors(value, path):
 
 
 def expect_torch(path):
-    for name, tensor in torch_tensors(torch.load(path, map_location="cpu"), []):
+    for name, tensor in torch_tensors(torch.load(path, map_location="cpu", weights_only=False), []):
         dense = tensor.detach().contiguous()
         data = ctypes.string_at(dense.data_ptr(), dense.numel() * dense.element_size()) if dense.numel() else b""
         yield line(name, TORCH_DTYPES[tensor.dtype], tensor.shape, tensor.stride(), data)
@@ -89,12 +89,12 @@ def expect_npz(path):
 
 
 READERS = {".pt": expect_torch, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
-# What ckpt refuses, by design: the legacy format and TorchScript, packed members, and what are no plain numbers.
+# What ckpt refuses, by design: TorchScript, packed members, and what are no plain numbers.
 OPAQUE = {"script.pt", "compressed.npz", "object.npy", "record.npy", "big_endian.npy"}
 
 
 def is_opaque(path):
-    return path.name in OPAQUE or (path.suffix == ".pt" and path.read_bytes()[:2] != b"PK")
+    return path.name in OPAQUE
 
 
 def main():

@@ -91,11 +91,15 @@ static void torch_files_read_as_pytorch_reads_them(void **state)
         "torch/float16.pt",
         "torch/int64.pt",
         "torch/large_shape.pt",
+        "torch/legacy_shared_storage.pt",
         "torch/mixed_types.pt",
         "torch/mnist.pt",
         "torch/nested_dict.pt",
         "torch/noncontiguous_tensor.zip.pt",
+        "torch/simple_legacy.pt",
         "torch/special_values.pt",
+        "torch/storage_view.legacy.pt",
+        "torch/tensors.legacy.pt",
         "torch/tensors.zip.pt",
         "trajectory-tiny/adamw_bf16_step_30.pt",
         "trajectory-tiny/adamw_bf16_step_40.pt",
@@ -159,14 +163,6 @@ static void files_of_no_known_format_are_opaque_without_a_reason(void **state)
     input_free(&archive);
 }
 
-static void legacy_pytorch_files_are_refused_by_that_name(void **state)
-{
-    (void)state;
-    input in = input_golden("torch/tensors.legacy.pt");
-    assert_refused(in.data, in.size, "legacy PyTorch format");
-    input_free(&in);
-}
-
 static bool looks_cut_off(const void *data, size_t size)
 {
     tensor_file file;
@@ -180,7 +176,7 @@ static bool looks_cut_off(const void *data, size_t size)
 static void a_file_that_ends_too_early_looks_cut_off_and_others_do_not(void **state)
 {
     static const char *const WHOLE[] = {"trajectory-tiny/checkpoint_epoch_1.pt",
-                                        "trajectory-tiny/model_epoch_1.safetensors"};
+                                        "trajectory-tiny/model_epoch_1.safetensors", "torch/tensors.legacy.pt"};
     (void)state;
     for (size_t i = 0; i < sizeof WHOLE / sizeof WHOLE[0]; i++) {
         input in = input_golden(WHOLE[i]);
@@ -189,9 +185,9 @@ static void a_file_that_ends_too_early_looks_cut_off_and_others_do_not(void **st
         assert_true(looks_cut_off(in.data, in.size / 2));
         input_free(&in);
     }
-    input legacy = input_golden("torch/tensors.legacy.pt"); /* refused for another reason */
-    assert_false(looks_cut_off(legacy.data, legacy.size));
-    input_free(&legacy);
+    input script = input_golden("cases/script.pt"); /* refused for another reason */
+    assert_false(looks_cut_off(script.data, script.size));
+    input_free(&script);
 }
 
 /* The first bytes can be read, all else fails. */
@@ -307,7 +303,6 @@ int main(void)
         cmocka_unit_test(safetensors_files_read_as_another_reader_reads_them),
         cmocka_unit_test(numpy_files_read_as_numpy_reads_them),
         cmocka_unit_test(files_of_no_known_format_are_opaque_without_a_reason),
-        cmocka_unit_test(legacy_pytorch_files_are_refused_by_that_name),
         cmocka_unit_test(a_failing_device_is_an_error_and_not_a_refusal),
         cmocka_unit_test(row_major_fills_strides_span_and_contiguity),
         cmocka_unit_test(a_shape_that_overflows_is_refused),
