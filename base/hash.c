@@ -3,6 +3,7 @@
 #include "hash.h"
 
 #include "fail.h"
+#include "sha256_pair.h"
 
 #include <libdeflate.h>
 #include <openssl/sha.h>
@@ -14,13 +15,16 @@
  * names things has no way to say that there was no memory. The code below both is the same. */
 struct sha256_stream {
     SHA256_CTX context;
+    sha256_pair_fn *pair; /* NULL: one at a time */
 };
 
 sha256_stream *sha256_new(void)
 {
     sha256_stream *s = malloc(sizeof *s);
-    if (s)
+    if (s) {
         SHA256_Init(&s->context);
+        s->pair = sha256_pair_best();
+    }
     return s;
 }
 
@@ -32,6 +36,47 @@ void sha256_restart(sha256_stream *s)
 void sha256_update(sha256_stream *s, const void *data, size_t size)
 {
     SHA256_Update(&s->context, data, size);
+}
+
+/* Bytes that a stream still needs to stand between two blocks. */
+static size_t to_block_end(const sha256_stream *s)
+{
+    return (SHA256_BLOCK_SIZE - s->context.num) % SHA256_BLOCK_SIZE;
+}
+
+/* Counts whole blocks that went into the state by themselves. The context counts bits in two words. */
+static void blocks_count(sha256_stream *s, size_t blocks)
+{
+    const uint64_t bits = ((uint64_t)s->context.Nh << 32 | s->context.Nl) + (uint64_t)blocks * SHA256_BLOCK_SIZE * 8;
+
+    s->context.Nl = (uint32_t)bits;
+    s->context.Nh = (uint32_t)(bits >> 32);
+}
+
+void sha256_update_pair(sha256_stream *a, const void *data_a, size_t size_a, sha256_stream *b, const void *data_b,
+                        size_t size_b)
+{
+    const unsigned char *x = data_a, *y = data_b;
+    const size_t head_a = to_block_end(a), head_b = to_block_end(b);
+
+    if (a->pair && size_a > head_a && size_b > head_b) {
+        sha256_update(a, x, head_a);
+        sha256_update(b, y, head_b);
+        x += head_a;
+        y += head_b;
+        size_a -= head_a;
+        size_b -= head_b;
+        const size_t blocks = (size_a < size_b ? size_a : size_b) / SHA256_BLOCK_SIZE;
+        a->pair(a->context.h, x, b->context.h, y, blocks);
+        blocks_count(a, blocks);
+        blocks_count(b, blocks);
+        x += blocks * SHA256_BLOCK_SIZE;
+        y += blocks * SHA256_BLOCK_SIZE;
+        size_a -= blocks * SHA256_BLOCK_SIZE;
+        size_b -= blocks * SHA256_BLOCK_SIZE;
+    }
+    sha256_update(a, x, size_a);
+    sha256_update(b, y, size_b);
 }
 
 void sha256_finish(sha256 *out, sha256_stream *s)

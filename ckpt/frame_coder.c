@@ -98,8 +98,8 @@ static int slot_write(frame_coder *c, coder_slot *slot, ckpt_error *err)
         assert(number == slot->frame);
         sha256_restart(c->frame_stream);
     }
-    sha256_update(c->frame_stream, slot->data, slot->size);
-    TRY(pack_writer_chunk(c->writer, slot->coded, slot->coded_size, slot->xxh64, err));
+    TRY(pack_writer_chunk_of(c->writer, slot->coded, slot->coded_size, slot->xxh64, c->frame_stream, slot->data,
+                             slot->size, err));
     if (slot->last)
         sha256_finish(&c->writer->index.frames[slot->frame].hash, c->frame_stream);
 out:

@@ -15,18 +15,24 @@
 /* After so many bytes the kernel is asked to begin writing them. */
 #define FLUSH_BYTES ((uint64_t)8 << 20)
 
-static int pack_writer_write(pack_writer *w, const void *data, size_t size, ckpt_error *err)
+/* Appends what the stream of the pack has taken, or is about to. */
+static int bytes_append(pack_writer *w, const void *data, size_t size, ckpt_error *err)
 {
     int rc = 0;
 
     TRY(file_tmp_write(&w->tmp, data, size, err));
-    sha256_update(w->stream, data, size);
     if (w->tmp.size_bytes - w->flushed_bytes >= FLUSH_BYTES) {
         file_tmp_flush_hint(&w->tmp, w->flushed_bytes);
         w->flushed_bytes = w->tmp.size_bytes;
     }
 out:
     return rc;
+}
+
+static int pack_writer_write(pack_writer *w, const void *data, size_t size, ckpt_error *err)
+{
+    sha256_update(w->stream, data, size);
+    return bytes_append(w, data, size, err);
 }
 
 int pack_writer_open(pack_writer *w, const char *tmp_dir, ckpt_error *err)
@@ -55,17 +61,31 @@ int pack_writer_frame(uint32_t *at, pack_writer *w, pack_frame *frame, ckpt_erro
     return pack_index_add_frame(at, &w->index, frame, err);
 }
 
-int pack_writer_chunk(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64, ckpt_error *err)
+/* A chunk that the stream of the pack has taken. */
+static int chunk_append(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64, ckpt_error *err)
 {
     int rc = 0;
     uint32_t at = 0;
 
     assert(coded_size > 0 && coded_size <= CODEC_CHUNK_CODED_MAX);
-    TRY(pack_writer_write(w, coded, coded_size, err));
+    TRY(bytes_append(w, coded, coded_size, err));
     TRY(pack_index_add_chunk(&at, &w->index, &(pack_chunk){(uint32_t)coded_size, xxh64}, err));
     w->coded_bytes += coded_size;
 out:
     return rc;
+}
+
+int pack_writer_chunk(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64, ckpt_error *err)
+{
+    sha256_update(w->stream, coded, coded_size);
+    return chunk_append(w, coded, coded_size, xxh64, err);
+}
+
+int pack_writer_chunk_of(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64,
+                         sha256_stream *frame_stream, const void *data, size_t size, ckpt_error *err)
+{
+    sha256_update_pair(w->stream, coded, coded_size, frame_stream, data, size);
+    return chunk_append(w, coded, coded_size, xxh64, err);
 }
 
 /* The tables as one zstd frame. */

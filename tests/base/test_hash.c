@@ -72,6 +72,76 @@ static void sha256_stream_can_be_restarted(void **state)
     sha256_free(s);
 }
 
+#define PAIR_BYTES 300
+
+static unsigned char pair_bytes[2][PAIR_BYTES];
+
+/* Two streams that stand at any place of a block, and then take any number of bytes each. OpenSSL's hash of the whole
+ * is the truth. */
+static void assert_pair(size_t head_a, size_t size_a, size_t head_b, size_t size_b)
+{
+    sha256 expected[2], hash[2];
+    sha256_stream *const a = sha256_new(), *const b = sha256_new();
+
+    assert_non_null(a);
+    assert_non_null(b);
+    sha256_of(&expected[0], pair_bytes[0], head_a + size_a);
+    sha256_of(&expected[1], pair_bytes[1], head_b + size_b);
+
+    sha256_update(a, pair_bytes[0], head_a);
+    sha256_update(b, pair_bytes[1], head_b);
+    sha256_update_pair(a, pair_bytes[0] + head_a, size_a, b, pair_bytes[1] + head_b, size_b);
+    sha256_finish(&hash[0], a);
+    sha256_finish(&hash[1], b);
+    assert_int_equal(sha256_compare(&hash[0], &expected[0]), 0);
+    assert_int_equal(sha256_compare(&hash[1], &expected[1]), 0);
+    sha256_free(a);
+    sha256_free(b);
+}
+
+static void pair_gives_the_hashes_of_both(void **state)
+{
+    (void)state;
+    static const size_t SIZES[] = {0, 1, 55, 56, 63, 64, 65, 127, 128, 129, 200};
+    enum { COUNT = sizeof SIZES / sizeof *SIZES };
+
+    for (size_t i = 0; i < PAIR_BYTES; i++) {
+        pair_bytes[0][i] = (unsigned char)(i * 37 + 11);
+        pair_bytes[1][i] = (unsigned char)(i * i + 3);
+    }
+    for (size_t head_a = 0; head_a <= 64; head_a += 9)
+        for (size_t head_b = 0; head_b <= 64; head_b += 7)
+            for (size_t a = 0; a < COUNT; a++)
+                for (size_t b = 0; b < COUNT; b++)
+                    assert_pair(head_a, SIZES[a], head_b, SIZES[b]);
+}
+
+/* The number of bits takes more than 32 of them. */
+static void pair_counts_beyond_half_a_gibibyte(void **state)
+{
+    (void)state;
+    enum { PIECE = 1 << 20, PIECES = 520 };
+    sha256 hash[3];
+    sha256_stream *s[3];
+    unsigned char *const piece = calloc(1, PIECE);
+
+    assert_non_null(piece);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(s[i] = sha256_new());
+    for (int i = 0; i < PIECES; i++) {
+        sha256_update_pair(s[0], piece, PIECE, s[1], piece, PIECE - 1);
+        sha256_update(s[2], piece, PIECE);
+    }
+    sha256_update(s[1], piece, PIECES);
+    for (int i = 0; i < 3; i++) {
+        sha256_finish(&hash[i], s[i]);
+        sha256_free(s[i]);
+    }
+    assert_int_equal(sha256_compare(&hash[0], &hash[2]), 0);
+    assert_int_equal(sha256_compare(&hash[1], &hash[2]), 0);
+    free(piece);
+}
+
 static void parse_reads_what_hex_writes(void **state)
 {
     (void)state;
@@ -206,6 +276,8 @@ int main(void)
         cmocka_unit_test(sha256_gives_the_values_of_the_standard),
         cmocka_unit_test(sha256_stream_takes_a_million_bytes_in_pieces),
         cmocka_unit_test(sha256_stream_can_be_restarted),
+        cmocka_unit_test(pair_gives_the_hashes_of_both),
+        cmocka_unit_test(pair_counts_beyond_half_a_gibibyte),
         cmocka_unit_test(parse_reads_what_hex_writes),
         cmocka_unit_test(parse_refuses_all_but_64_small_digits),
         cmocka_unit_test(compare_orders_as_the_digits_do),
