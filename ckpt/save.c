@@ -1,6 +1,7 @@
 #include "save_internal.h"
 
 #include "fail.h"
+#include "feature.h"
 #include "tables.h"
 #include "walk.h"
 
@@ -85,6 +86,7 @@ void saver_close(saver *s)
     pack_index_clear(&s->tables);
     intent_close(s->intent);
     sha256_free(s->file_stream);
+    transform_close(&s->above);
     free(s->placed);
 }
 
@@ -137,6 +139,7 @@ static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_er
     s->packs_bytes += s->writer.tmp.size_bytes;
     s->coded_bytes += s->writer.coded_bytes;
     TRY(pack_path(path, s->store->packs_dir, name, err));
+    TRY(features_announce(s->store, pack_index_features(&s->writer.index), err));
     TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
     TRY(file_commit_add(plan, &s->writer.tmp, path, false, err));
 out:
@@ -212,6 +215,26 @@ out:
     return rc;
 }
 
+/* The person's own, and what was done to the values. */
+static int save_meta(snapshot *snap, char lossy[CKPT_LOSSY_SIZE], const saver *s, const ckpt_save_options *options,
+                     ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_value *const meta = calloc(options->meta_count + 1, sizeof *meta);
+    size_t count = options->meta_count;
+
+    FAIL_IF_NULL(meta, err);
+    for (size_t i = 0; i < count; i++)
+        meta[i] = options->meta[i];
+    transform_text(lossy, &s->account, &s->rules);
+    if (*lossy)
+        meta[count++] = (ckpt_value){CKPT_META_LOSSY, lossy};
+    TRY(snapshot_set_meta(snap, options->message, meta, count, err));
+out:
+    free(meta);
+    return rc;
+}
+
 int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
                  ckpt_error *err)
 {
@@ -224,7 +247,7 @@ int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ck
         raw_bytes += s->tables.files[i].size;
     snap.files = s->tables.file_count;
     snap.raw_bytes = raw_bytes;
-    TRY(snapshot_set_meta(&snap, options->message, options->meta, options->meta_count, err));
+    TRY(save_meta(&snap, result->lossy, s, options, err));
     TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(tables_copy(&s->writer.index, &s->tables, 0, s->tables.file_count, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
@@ -324,6 +347,7 @@ static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_e
     for (int attempt = 0; attempt < SAVE_READ_TRIES; attempt++) {
         const pack_index before = s->tables;
         const uint64_t done = s->done_bytes, tensors = s->tensor_count, shared = s->shared_bytes;
+        const transform_account account = s->account;
         bool changed = false;
 
         if (attempt > 0)
@@ -348,6 +372,7 @@ static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_e
             memset(s->placed, 0, s->placed_rows * sizeof *s->placed);
         s->done_bytes = done;
         s->tensor_count = tensors;
+        s->account = account;
         s->shared_bytes = shared;
     }
     rc = error_set(err, CKPT_ECHANGED, "%s kept changing while it was read", entry->path);
@@ -409,6 +434,19 @@ out:
     return rc;
 }
 
+/* Who asks for less and gets all of it should know. */
+static void note_idle_rules(const saver *s)
+{
+    const transform_account *const a = &s->account;
+
+    if (s->rules.optimizer_bf16 && !s->rules.weights_only && !a->rounded_tensors)
+        store_note(s->store, "no f32 tensor of an optimizer was there to round");
+    if (s->rules.weights_only && !a->stripped_tensors)
+        store_note(s->store, "no tensor but weights was there to leave out");
+    if (s->rules.drop_count && !a->dropped_tensors)
+        store_note(s->store, "no tensor has a name that fits `%s`", s->rules.drop[0]);
+}
+
 int save_options_check(const ckpt_save_options *options, ckpt_error *err)
 {
     int rc = 0;
@@ -419,6 +457,11 @@ int save_options_check(const ckpt_save_options *options, ckpt_error *err)
     TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));
     if (options->tag)
         TRY(tag_check(options->tag, err));
+    const transform_rules rules = transform_rules_of(options);
+    TRY(transform_rules_check(&rules, err));
+    for (size_t i = 0; i < options->meta_count; i++)
+        FAIL_IF(strcmp(options->meta[i].key, CKPT_META_LOSSY) == 0, err, CKPT_EUSAGE,
+                "the value `" CKPT_META_LOSSY "` is for what the save itself rounds or leaves out");
 out:
     snapshot_clear(&probe);
     return rc;
@@ -442,7 +485,9 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
     TRY(saver_open(&s, &sequence, store, options->level, NULL, err));
     s.total_bytes = w.total_bytes;
+    s.rules = transform_rules_of(options);
     TRY(save_entries(&s, &w, err));
+    note_idle_rules(&s);
     TRY(saver_commit(result, &s, sequence, options, err));
 out:
     saver_close(&s);

@@ -13,11 +13,23 @@ void save_class_of(char out[TENSOR_CLASS_SIZE], const saver *s, const piece *p)
         memcpy(out, "other bytes", sizeof "other bytes");
 }
 
+pack_transform save_transform_of(const saver *s, const piece *p)
+{
+    if (!s->above.rounds)
+        return TRANSFORM_NONE;
+    return p->tensor >= 0                                 ? transform_of(&s->rules, &s->file.tensors[p->tensor])
+           : p->number == 0 && p->size == s->source->size ? TRANSFORM_BF16
+                                                          : TRANSFORM_NONE;
+}
+
 int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err)
 {
     int rc = 0;
 
-    TRY(s->source->read(s->source, dst, offset, size, err));
+    if (s->above.below)
+        TRY(transform_read(dst, &s->above, &s->account, offset, size, err));
+    else
+        TRY(s->source->read(s->source, dst, offset, size, err));
     sha256_update(s->file_stream, dst, size);
     TRY(saver_progress(s, size, err));
 out:
@@ -151,17 +163,45 @@ static void tell_refusal(const saver *s, const char *path, const char *why)
         store_note(s->store, "%s saved as opaque bytes: %s", path, why);
 }
 
+/* Puts the lossy choices of the person between the file and the save. Files that are no tensors stay as they are. */
+static int transform_begin(saver *s, const char *path, const char *why, ckpt_error *err)
+{
+    int rc = 0;
+    char refusal[256];
+
+    if (strcmp(s->file.format, "safetensors") != 0) {
+        if (s->file.count == 0 && !*why)
+            goto out;
+        rc = error_set(err, CKPT_EUSAGE, "%s: only in safetensors files can tensors be rounded or left out", path);
+        error_hint(err, *why ? "save it as it is" : "`ckpt export FILE --to safetensors` makes one of it; save that");
+        goto out;
+    }
+    TRY(transform_open(&s->above, &s->account, &s->file, s->source, &s->rules, err));
+    s->source = &s->above.source;
+    tensor_file_clear(&s->file);
+    TRY(tensor_file_read(&s->file, refusal, s->source, err));
+    FAIL_IF(*refusal, err, CKPT_EBUG, "the transformed file cannot be read: %s", refusal);
+out:
+    if (rc && rc != CKPT_EUSAGE)
+        error_prefix(err, "%s", path);
+    return rc;
+}
+
 int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
 {
     int rc = 0;
     char why[256] = "";
+    const byte_source *const below = s->source;
 
     s->path = path;
     s->plan_count = 0;
+    transform_close(&s->above);
     sha256_restart(s->file_stream);
     TRY(tensor_file_read(&s->file, why, s->source, err));
     if (why[0])
         tell_refusal(s, path, why);
+    if (transform_rules_any(&s->rules))
+        TRY(transform_begin(s, path, why, err));
     s->candidate_count = reference_files(s->candidates, s->library, path, &s->file);
     TRY(pieces_make(s, err));
     TRY(pieces_store(s, err));
@@ -172,5 +212,6 @@ out:
     free(s->pieces);
     s->pieces = NULL;
     s->piece_count = 0;
+    s->source = below;
     return rc;
 }

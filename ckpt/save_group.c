@@ -57,6 +57,17 @@ static pack_frame_kind group_kind(const group *g)
     return g->members[0].piece->tensor >= 0 ? FRAME_GROUP : FRAME_OTHER;
 }
 
+/* That of any member: counters of steps, which stay exact, may be among them. */
+static pack_transform group_transform(const saver *s, const group *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const pack_transform done = save_transform_of(s, g->members[i].piece);
+        if (done != TRANSFORM_NONE)
+            return done;
+    }
+    return TRANSFORM_NONE;
+}
+
 /* Takes the next group off a sorted list. */
 static group group_next(member *members, size_t count)
 {
@@ -157,8 +168,8 @@ static int group_code(saver *s, const group *g, const unsigned char *bytes, ckpt
     unsigned char *slot = NULL;
     size_t size = 0;
 
-    TRY(save_frame_begin(&frame, s, group_kind(g), g->members[0].piece->dtype, group_class(g), g->size, &g->plan,
-                         g->reference, err));
+    const save_frame kind = {group_kind(g), g->members[0].piece->dtype, group_class(g), group_transform(s, g)};
+    TRY(save_frame_begin(&frame, s, &kind, g->size, &g->plan, g->reference, err));
     TRY(frame_coder_chunk(&slot, &size, s->scratch.coder, err));
     memcpy(slot, bytes, size);
     TRY(frame_coder_submit(s->scratch.coder, err));
@@ -251,8 +262,9 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     save_class_of(class_name, s, p);
     save_candidates_for_piece(&candidates, s, p);
     TRY(save_plan_choose(&plan, &reference, NULL, s, &candidates, class_name, p->dtype, p->offset, p->size, NULL, err));
-    TRY(save_frame_begin(&frame, s, p->tensor >= 0 ? FRAME_TENSOR : FRAME_OTHER, p->dtype, class_name, p->size, &plan,
-                         reference, err));
+    const save_frame kind = {p->tensor >= 0 ? FRAME_TENSOR : FRAME_OTHER, p->dtype, class_name,
+                             save_transform_of(s, p)};
+    TRY(save_frame_begin(&frame, s, &kind, p->size, &plan, reference, err));
     for (uint64_t done = 0; done < p->size;) {
         unsigned char *slot = NULL;
         size_t n = 0;

@@ -17,6 +17,7 @@
 #include "kept.h"
 #include "reference.h"
 #include "store_internal.h"
+#include "transform.h"
 
 #define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
 #define SAVE_GROUP_BYTES_MAX     CODEC_CHUNK_BYTES     /* a group is one chunk */
@@ -80,6 +81,8 @@ typedef struct save_carry {
 typedef struct saver {
     ckpt_store *store;
     ckpt_level level;
+    transform_rules rules; /* set after saver_open */
+    transform_account account;
     const kept_frames *kept; /* or NULL */
     save_scratch scratch;
     intent *intent;
@@ -96,6 +99,7 @@ typedef struct saver {
     const char *path;
     const byte_source *source;
     tensor_file file;
+    transform above; /* what is saved in the place of the file; below is NULL: the file itself */
     const reference_file *candidates[REFERENCE_FILES_MAX];
     size_t candidate_count;
     piece *pieces;
@@ -118,6 +122,8 @@ typedef struct saver {
 int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
 /* Reads bytes of the file in work and passes them to its SHA-256. */
 int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
+/* What was done to the bytes of a piece before they came here. */
+pack_transform save_transform_of(const saver *s, const piece *p);
 /* A class name for stats and plans. */
 void save_class_of(char out[TENSOR_CLASS_SIZE], const saver *s, const piece *p);
 
@@ -144,9 +150,16 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
                      const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size,
                      const unsigned char *data, ckpt_error *err);
 
+/* What stands in the row of a frame and does not follow from its bytes. */
+typedef struct save_frame {
+    pack_frame_kind kind;
+    ckpt_dtype dtype;
+    const char *class_name;
+    pack_transform transform;
+} save_frame;
 /* Starts a frame in the open pack, with reference numbers and depth. */
-int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtype dtype, const char *class_name,
-                     uint64_t size, const codec_plan *plan, frame_at reference, ckpt_error *err);
+int save_frame_begin(uint32_t *number, saver *s, const save_frame *frame, uint64_t size, const codec_plan *plan,
+                     frame_at reference, ckpt_error *err);
 
 /* ---- save_share.c ---- */
 /* Is this piece's content in the store? Then it is placed. `data` holds its bytes, or NULL: they are read from the

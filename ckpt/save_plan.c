@@ -182,14 +182,18 @@ out:
     return rc;
 }
 
-int save_frame_begin(uint32_t *number, saver *s, pack_frame_kind kind, ckpt_dtype dtype, const char *class_name,
-                     uint64_t size, const codec_plan *plan, frame_at reference, ckpt_error *err)
+int save_frame_begin(uint32_t *number, saver *s, const save_frame *frame, uint64_t size, const codec_plan *plan,
+                     frame_at reference, ckpt_error *err)
 {
     int rc = 0;
-    pack_frame row = {.size = size, .reference_pack = PACK_NONE, .dtype = (uint8_t)dtype, .kind = (uint8_t)kind};
+    pack_frame row = {.size = size,
+                      .reference_pack = PACK_NONE,
+                      .dtype = (uint8_t)frame->dtype,
+                      .kind = (uint8_t)frame->kind,
+                      .transform = (uint8_t)frame->transform};
 
     row.level = pack_level(plan->level, s->level);
-    TRY(pack_index_add_string(&row.class_name, &s->writer.index, class_name, err));
+    TRY(pack_index_add_string(&row.class_name, &s->writer.index, frame->class_name, err));
     if (reference.pack) {
         const pack_frame *const r = &reference.pack->index.frames[reference.frame];
         TRY(frame_use_reference(&row.reference_pack, s, reference, err));

@@ -127,15 +127,17 @@ static const pack_frame *extent_frame(const saver *s, const pack_extent *e)
 static int frames_keep(kept_frames *kept, const saver *s, const parts_source *parts, ckpt_error *err)
 {
     int rc = 0;
-    uint64_t offset = 0;
+    uint64_t offset = 0, at = 0;
 
     for (uint32_t i = 0; i < s->tables.extent_count; i++) {
         const pack_extent *const e = &s->tables.extents[i];
         const pack_frame *const frame = extent_frame(s, e);
-        if (frame && frame->kind == FRAME_TENSOR && frame->size == e->size && offset >= parts->header_size) {
-            const size_t tensor = parts_tensor(parts, offset);
+        at = offset;
+        const bool there = !s->above.below || transform_origin(&at, &s->above, offset);
+        if (frame && frame->kind == FRAME_TENSOR && frame->size == e->size && there && at >= parts->header_size) {
+            const size_t tensor = parts_tensor(parts, at);
             const unsigned char *const data = parts->tensors[tensor].data;
-            TRY(kept_add(kept, &frame->hash, data + (offset - parts->starts[tensor]), e->size, err));
+            TRY(kept_add(kept, &frame->hash, data + (at - parts->starts[tensor]), e->size, err));
         }
         offset += e->size;
     }
@@ -181,6 +183,7 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
     TRY(parts_make(&parts, file_name, values, value_count, err));
     TRY(saver_open(&s, &sequence, store, own_options.level, carry, err));
     s.total_bytes = parts.source.size;
+    s.rules = transform_rules_of(&own_options);
     s.source = &parts.source;
     TRY(save_file(&s, file_name, 0644, err));
     TRY(saver_commit(result, &s, sequence, &own_options, err));

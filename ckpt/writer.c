@@ -24,6 +24,7 @@ typedef struct request {
     size_t value_count;
     char *message, *tag;
     ckpt_value *meta;
+    char **drop;
     ckpt_save_options options; /* into the copies above */
     ckpt_importance importance;
 } request;
@@ -112,6 +113,9 @@ static void request_clear(request *r)
     free(r->tensors);
     values_free(r->values, r->value_count);
     values_free(r->meta, r->options.meta_count);
+    for (size_t i = 0; r->drop && i < r->options.drop_count; i++)
+        free(r->drop[i]);
+    free(r->drop);
     free(r->file_name);
     free(r->message);
     free(r->tag);
@@ -151,6 +155,11 @@ static int request_copy(request *r, const char *file_name, const ckpt_tensor *te
     r->value_count = value_count;
     TRY(values_copy(&r->meta, options->meta, options->meta_count, err));
     r->options = *options;
+    r->drop = calloc(options->drop_count + 1, sizeof *r->drop);
+    FAIL_IF_NULL(r->drop, err);
+    for (size_t i = 0; i < options->drop_count; i++)
+        TRY(text_copy(&r->drop[i], options->drop[i], err));
+    r->options.drop = (const char *const *)r->drop;
     TRY(text_copy(&r->message, options->message, err));
     TRY(text_copy(&r->tag, options->tag, err));
     TRY(text_copy(&r->file_name, file_name, err));

@@ -139,7 +139,7 @@ static void zsh_text(const char *text)
 
 static void zsh_option(const char *dashes, const char *name, const option *row)
 {
-    printf("            '%s%s%s%s[", row->kind == OPT_PAIR ? "*" : "", dashes, name,
+    printf("            '%s%s%s%s[", row->kind == OPT_PAIR || row->kind == OPT_LIST ? "*" : "", dashes, name,
            row->kind != OPT_FLAG && dashes[1] ? "=" : "");
     zsh_text(row->help);
     fputc(']', stdout);

@@ -1,3 +1,4 @@
+#include "output.h"
 #include "policy.h"
 #include "print.h"
 #include "session.h"
@@ -14,6 +15,9 @@ static const option OPTIONS[] = {
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
     {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
     {"level", 0, OPT_CHOICE, "fast|default|max", "in little time, or into few bytes"},
+    {"optimizer", 0, OPT_CHOICE, "bf16", "lossy: round what is not weights to bf16"},
+    {"weights-only", 0, OPT_FLAG, NULL, "lossy: leave out what is not weights"},
+    {"drop", 0, OPT_LIST, "PATTERN", "lossy: leave out tensors of such names, as 'fc.*'; may be given several times"},
     {0},
 };
 
@@ -84,6 +88,11 @@ static void print_line(const ckpt_save_result *saved, int64_t step, double secon
         printf(" step %" PRId64, step);
     printf(": %s, %s, %s\n", print_count(files, saved->files, "file"),
            print_sizes(sizes, saved->raw_bytes, saved->stored_bytes), print_seconds(time, seconds));
+    if (*saved->lossy) {
+        fputs("lossy: ", stdout);
+        output_text(stdout, saved->lossy);
+        fputc('\n', stdout);
+    }
 }
 
 static int print_json(const ckpt_save_result *saved, int64_t step, double seconds, ckpt_error *err)
@@ -100,6 +109,7 @@ static int print_json(const ckpt_save_result *saved, int64_t step, double second
     TRY(json_out_set(object, "stored_bytes", json_out_count(saved->stored_bytes), err));
     TRY(json_out_set(object, "coded_bytes", json_out_count(saved->coded_bytes), err));
     TRY(json_out_set(object, "shared_bytes", json_out_count(saved->shared_bytes), err));
+    TRY(json_out_set(object, "lossy", *saved->lossy ? print_json_text(saved->lossy) : json_null(), err));
     TRY(json_out_set(object, "seconds", json_out_real(seconds), err));
     TRY(json_out_value(stdout, object, err));
 out:
@@ -122,6 +132,7 @@ static int cmd_save(session *s, ckpt_error *err)
 {
     int rc = 0;
     meta_list meta = {0};
+    const char **drop = NULL;
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     ckpt_save_result saved = {0};
     double begin = print_clock();
@@ -133,6 +144,10 @@ static int cmd_save(session *s, ckpt_error *err)
     options.meta_count = meta.count;
     options.tag = arguments_text(&s->args, "tag");
     options.level = level_of(&s->args);
+    options.optimizer_bf16 = arguments_text(&s->args, "optimizer") != NULL;
+    options.weights_only = arguments_flag(&s->args, "weights-only");
+    TRY(arguments_list(&drop, &options.drop_count, &s->args, "drop", err));
+    options.drop = drop;
     TRY(session_open(s, err));
     session_work_begin(s, "save");
     rc = ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err);
@@ -147,6 +162,7 @@ static int cmd_save(session *s, ckpt_error *err)
         print_line(&saved, options.step, print_clock() - begin);
 out:
     meta_clear(&meta);
+    free(drop);
     return rc;
 }
 
@@ -159,7 +175,11 @@ const command CMD_SAVE = {
              "all earlier checkpoints are as they were.\n\n"
              "Files of PyTorch, safetensors and NumPy are taken apart into tensors, which are kept as what changed "
              "since the checkpoint before. All others are kept too, as bytes. Restoring gives every file back byte for "
-             "byte.",
+             "byte.\n\n"
+             "--optimizer, --weights-only and --drop are lossy: of safetensors files a changed copy is saved, which "
+             "then is exact. What was done, with the measured error, is printed and stays with the checkpoint as the "
+             "value `lossy`. Values are rounded to the nearest; counters of one element are not. A training does not "
+             "go on from such a checkpoint with the same bits.",
     .examples = "ckpt save runs/exp1\ta whole folder\n"
                 "ckpt save model.pt --step 500 --meta val_acc=0.93\twith what `step:500` and `best` look at\n"
                 "ckpt save model.pt -m 'before the new schedule' --tag baseline\twith a name of its own\n",

@@ -112,6 +112,8 @@ static int value_check(option_given *given, const option_syntax *syntax, ckpt_er
     } else if (row->kind == OPT_PAIR) {
         FAIL_IF(!strchr(text, '=') || text[0] == '=', err, CKPT_EUSAGE, "%s%s--%s %s: not of the form %s", context,
                 colon, row->name, text, row->value);
+    } else if (row->kind == OPT_LIST) {
+        FAIL_IF(!*text, err, CKPT_EUSAGE, "%s%s--%s: %s is empty", context, colon, row->name, row->value);
     } else if (row->kind == OPT_CHOICE) {
         FAIL_IF(!choice_has(row->value, text), err, CKPT_EUSAGE, "%s%s--%s %s: not one of %s", context, colon,
                 row->name, text, row->value);
@@ -133,8 +135,10 @@ static int given_add(arguments *out, const option_syntax *syntax, const option *
     int rc = 0;
     option_given *given = &out->given[out->given_count];
 
-    FAIL_IF(row->kind != OPT_FLAG && row->kind != OPT_PAIR && given_find(out, row->name), err, CKPT_EUSAGE,
-            "%s%s--%s is given twice", syntax_context(syntax), syntax_colon(syntax), row->name);
+    const bool once = row->kind != OPT_FLAG && row->kind != OPT_PAIR && row->kind != OPT_LIST;
+
+    FAIL_IF(once && given_find(out, row->name), err, CKPT_EUSAGE, "%s%s--%s is given twice", syntax_context(syntax),
+            syntax_colon(syntax), row->name);
     *given = (option_given){.row = row, .text = text};
     TRY(value_check(given, syntax, err));
     out->given_count++;
@@ -289,4 +293,21 @@ const char *arguments_pair(const arguments *args, const char *name, size_t i)
         if (strcmp(args->given[k].row->name, name) == 0 && i-- == 0)
             return args->given[k].text;
     return NULL;
+}
+
+int arguments_list(const char ***out, size_t *count, const arguments *args, const char *name, ckpt_error *err)
+{
+    size_t n = 0;
+    const char **list;
+
+    while (arguments_pair(args, name, n))
+        n++;
+    list = calloc(n + 1, sizeof *list);
+    if (!list)
+        return error_memory(err);
+    for (size_t i = 0; i < n; i++)
+        list[i] = arguments_pair(args, name, i);
+    *out = list;
+    *count = n;
+    return 0;
 }

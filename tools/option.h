@@ -8,7 +8,8 @@
  *         {0}};
  *
  * Accepted: `--step 5`, `--step=5`, `-m TEXT`, `-mTEXT`, flags together as in `-qy`; `--` ends options; options and
- * words may stand in any order. An option with a value may be given once, but for OPT_PAIR, which collects. */
+ * words may stand in any order. An option with a value may be given once, but for OPT_PAIR and OPT_LIST, which collect.
+ */
 #ifndef TOOLS_OPTION_H
 #define TOOLS_OPTION_H
 
@@ -24,6 +25,7 @@ typedef enum option_kind {
     OPT_TEXT,
     OPT_COUNT, /* a whole number from 0 */
     OPT_PAIR,  /* KEY=VALUE, may be given several times */
+    OPT_LIST,  /* text that is not empty, may be given several times */
     OPT_DIR,   /* a folder */
     OPT_CHOICE /* one word of the value column: "name|change|size" */
 } option_kind;
@@ -74,7 +76,9 @@ const option *option_find(const option *rows, const char *name);
 bool arguments_flag(const arguments *args, const char *name);
 const char *arguments_text(const arguments *args, const char *name); /* NULL: not given */
 int64_t arguments_count(const arguments *args, const char *name, int64_t otherwise);
-/* The i-th value of an OPT_PAIR; NULL past the last. */
+/* The i-th value of an OPT_PAIR or OPT_LIST; NULL past the last. */
 const char *arguments_pair(const arguments *args, const char *name, size_t i);
+/* All values of an OPT_LIST; malloc'ed. */
+int arguments_list(const char ***out, size_t *count, const arguments *args, const char *name, ckpt_error *err);
 
 #endif

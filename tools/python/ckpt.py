@@ -104,9 +104,11 @@ _OpenOptions = _struct("ckpt_open_options", ("size", _size), ("threads", ctypes.
                        ("note", _NoteFn), ("payload", ctypes.c_void_p), ("warning", _NoteFn))
 _SaveOptions = _struct("ckpt_save_options", ("size", _size), ("message", _text), ("step", _i64),
                        ("meta", ctypes.POINTER(_Value)), ("meta_count", _size), ("tag", _text),
-                       ("level", ctypes.c_int))
+                       ("level", ctypes.c_int), ("optimizer_bf16", ctypes.c_bool), ("weights_only", ctypes.c_bool),
+                       ("drop", ctypes.POINTER(_text)), ("drop_count", _size))
 _SaveResult = _struct("ckpt_save_result", ("id", _id), ("sequence", _u64), ("files", _u64), ("tensors", _u64),
-                      ("raw_bytes", _u64), ("stored_bytes", _u64), ("coded_bytes", _u64), ("shared_bytes", _u64))
+                      ("raw_bytes", _u64), ("stored_bytes", _u64), ("coded_bytes", _u64), ("shared_bytes", _u64),
+                      ("lossy", ctypes.c_char * 512))
 _WriterStats = _struct("ckpt_writer_stats", ("submitted", _u64), ("committed", _u64), ("replaced", _u64),
                        ("dropped", _u64), ("failed", _u64), ("blocked_seconds", ctypes.c_double),
                        ("last", _SaveResult), ("pruned_checkpoints", _u64), ("pruned_bytes", _u64),
