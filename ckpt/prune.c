@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEYS_SHOWN_MAX 160 /* bytes */
@@ -48,14 +49,14 @@ typedef struct pruner {
     prune_guard *guard;      /* NULL in a dry run */
     bool has_policy;
     retention_policy policy;
-    metric metric;
+    int64_t now; /* by which the policy judges ages, when it is applied twice too */
     size_t count;
     prune_entry *entries; /* newest first */
     verdict *verdicts;
     size_t verdict_count, verdict_capacity;
     reach reach;
-    bool has_values;           /* some checkpoint has a number for the metric */
-    char keys[KEYS_SHOWN_MAX]; /* of meta that there are, "acc, loss", as far as there is room */
+    bool has_values[RETENTION_METRICS_MAX]; /* some checkpoint has a number for the metric */
+    char keys[KEYS_SHOWN_MAX];              /* of meta that there are, "acc, loss", as far as there is room */
     ckpt_prune_result *result;
 } pruner;
 
@@ -65,14 +66,16 @@ static int policy_read(pruner *p, const char *keep, ckpt_error *err)
 {
     int rc = 0;
     char *text = NULL, *best = NULL;
+    metric config;
 
     TRY(store_config_get(&best, p->store, "retention", "best", err));
-    TRY(metric_parse(&p->metric, best, err));
+    TRY(metric_parse(&config, best, err));
     if (!keep)
         TRY(store_config_get(&text, p->store, "retention", "keep", err));
     p->has_policy = keep || text;
     if (p->has_policy)
-        TRY(retention_parse(&p->policy, keep ? keep : text, err));
+        TRY(retention_parse(&p->policy, keep ? keep : text, &config, err));
+    p->now = (int64_t)time(NULL);
 out:
     free(text);
     free(best);
@@ -127,10 +130,10 @@ static int entry_read(prune_entry *e, pruner *p, const snapshot_name *name, ckpt
     }
     e->readable = true;
     e->pack = s.pack;
-    e->item.step = s.step;
+    retention_item_read(&e->item, &p->policy, &s);
     e->counted = is_among(p, &s);
-    e->item.has_value = metric_value(&e->item.value, &p->metric, &s);
-    p->has_values |= e->counted && e->item.has_value;
+    for (size_t i = 0; i < p->policy.metric_count; i++)
+        p->has_values[i] |= e->counted && e->item.values[i].has;
     for (size_t i = 0; e->counted && i < s.meta_count; i++)
         key_add(p, s.meta[i].key);
     TRY(reach_check(e->why, NULL, &p->reach, &s.pack, err));
@@ -189,7 +192,7 @@ static int policy_apply(pruner *p, ckpt_error *err)
     for (size_t i = 0; i < p->count; i++)
         if (is_good(&p->entries[i]))
             items[good++] = p->entries[i].item;
-    TRY(retention_apply(rows, &p->policy, &p->metric, items, good, err));
+    TRY(retention_apply(rows, &p->policy, items, good, p->now, err));
     /* Never the last good one, and the newest is the one that a training goes on from. */
     if (good > 0)
         row_keep(&rows[0], "the newest good one");
@@ -207,18 +210,22 @@ out:
  * and a run of its own may have none yet. */
 static void best_note(const pruner *p)
 {
-    const uint64_t count = p->has_policy && !p->among ? retention_best_count(&p->policy) : 0;
-
-    if (count == 0 || p->has_values || !p->keys[0])
+    if (!p->has_policy || p->among || !p->keys[0])
         return;
-    if (p->metric.key[0])
-        store_note(p->store,
-                   "rule `best %" PRIu64 "` keeps nothing: no checkpoint has a number for `%s`; keys there are: %s",
-                   count, p->metric.key, p->keys);
-    else
-        store_note(p->store,
-                   "rule `best %" PRIu64 "` keeps nothing: config.ini has no `best = KEY max`; keys there are: %s",
-                   count, p->keys);
+    for (size_t i = 0; i < p->policy.metric_count; i++) {
+        const char *const key = p->policy.metrics[i].key;
+        const uint64_t count = retention_best_count(&p->policy, i);
+        if (count == 0 || p->has_values[i])
+            continue;
+        if (key[0])
+            store_note(p->store,
+                       "rule `best %" PRIu64 "` keeps nothing: no checkpoint has a number for `%s`; keys there are: %s",
+                       count, key, p->keys);
+        else
+            store_note(p->store,
+                       "rule `best %" PRIu64 "` keeps nothing: config.ini has no `best = KEY max`; keys there are: %s",
+                       count, p->keys);
+    }
 }
 
 static int rows_decide(pruner *p, ckpt_error *err)
@@ -350,6 +357,37 @@ out:
     return rc;
 }
 
+static bool pack_stays(const pruner *p, const reach_pack *candidate)
+{
+    return candidate->needed || (p->guard && prune_guard_protects(p->guard, &candidate->name, candidate->mtime));
+}
+
+/* Tells of each checkpoint that goes what goes with it: packs that several of them needed count for the newest. */
+static int rows_weigh(pruner *p, bool known, ckpt_error *err)
+{
+    int rc = 0;
+    bool *const counted = calloc((size_t)p->reach.count + 1, sizeof *counted);
+
+    FAIL_IF_NULL(counted, err);
+    for (size_t i = 0; i < p->count; i++) {
+        ckpt_prune_row *const row = &p->result->rows[i];
+        const reach_pack *const own = reach_find(&p->reach, &p->entries[i].pack);
+        if (row->keep)
+            continue;
+        row->freed_bytes = p->entries[i].size;
+        for (uint32_t k = 0; known && own && k <= own->need_count; k++) {
+            const reach_pack *const candidate = k < own->need_count ? &p->reach.packs[own->needs[k]] : own;
+            if (counted[candidate - p->reach.packs] || pack_stays(p, candidate))
+                continue;
+            counted[candidate - p->reach.packs] = true;
+            row->freed_bytes += candidate->size;
+        }
+    }
+out:
+    free(counted);
+    return rc;
+}
+
 /* ---- Removing --------------------------------------------------------------------------------------------------- */
 
 /* Removes a file whose folder is synced later, once for all. */
@@ -393,7 +431,7 @@ static int packs_remove(pruner *p, ckpt_error *err)
 
     for (uint32_t i = 0; i < p->reach.count; i++) {
         const reach_pack *const candidate = &p->reach.packs[i];
-        if (candidate->needed || (p->guard && prune_guard_protects(p->guard, &candidate->name, candidate->mtime)))
+        if (pack_stays(p, candidate))
             continue;
         if (!p->dry_run) {
             TRY(prune_guard_check(p->guard, err));
@@ -441,6 +479,7 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
     }
     best_note(p);
     TRY(needs_mark(&known, p, err));
+    TRY(rows_weigh(p, known, err));
     TRY(snapshots_remove(p, err));
     if (known) {
         TRY(packs_remove(p, err));

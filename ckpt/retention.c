@@ -10,6 +10,9 @@
 
 #define BLANKS " \t\r\n"
 
+#define EPOCH_KEY  "epoch"
+#define EPOCHS_MAX 1e15 /* what is larger is no epoch */
+
 /* A checkpoint that a rule may choose, and the order in which it chooses. */
 typedef struct candidate {
     size_t item;
@@ -17,31 +20,62 @@ typedef struct candidate {
     double order;   /* smaller first */
 } candidate;
 
+/* By how much the rules that say so passed a checkpoint over. */
+typedef struct near_miss {
+    char text[RETENTION_REASON_SIZE];
+} near_miss;
+
 typedef struct scene {
     ckpt_prune_row *rows;
+    near_miss *misses; /* count of them */
+    const retention_policy *policy;
     const retention_item *items;
     size_t count;
-    const metric *metric;
+    int64_t now;
     candidate *candidates; /* room for count */
 } scene;
 
 /* ---- Rules ------------------------------------------------------------------------------------------------------ */
 
-/* Keeps an item and puts the rule behind the reasons that are there already, as far as there is room. */
+/* Puts text behind what is there already, as far as there is room. */
+__attribute__((format(printf, 3, 0))) static void reason_add(char reason[RETENTION_REASON_SIZE], const char *separator,
+                                                             const char *format, va_list args)
+{
+    size_t used = strlen(reason);
+    const size_t length = strlen(separator);
+
+    if (used > 0 && used + length < RETENTION_REASON_SIZE) {
+        memcpy(reason + used, separator, length + 1);
+        used += length;
+    }
+    vsnprintf(reason + used, RETENTION_REASON_SIZE - used, format, args);
+}
+
 __attribute__((format(printf, 3, 4))) static void keep(scene *s, size_t item, const char *format, ...)
 {
-    ckpt_prune_row *const row = &s->rows[item];
-    size_t used = row->keep ? strlen(row->reason) : 0;
     va_list args;
 
-    if (row->keep && used + 2 < sizeof row->reason) {
-        memcpy(row->reason + used, ", ", 3);
-        used += 2;
-    }
-    row->keep = true;
+    s->rows[item].keep = true;
     va_start(args, format);
-    vsnprintf(row->reason + used, sizeof row->reason - used, format, args);
+    reason_add(s->rows[item].reason, ", ", format, args);
     va_end(args);
+}
+
+__attribute__((format(printf, 3, 4))) static void miss(scene *s, size_t item, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    reason_add(s->misses[item].text, "; ", format, args);
+    va_end(args);
+}
+
+/* Behind a number: 1st, 2nd, 3rd, 4th, 11th. */
+static const char *ordinal(size_t n)
+{
+    static const char *const ENDS[] = {"th", "st", "nd", "rd"};
+
+    return n % 100 / 10 != 1 && n % 10 < 4 ? ENDS[n % 10] : "th";
 }
 
 static int candidate_compare(const void *a, const void *b)
@@ -61,92 +95,158 @@ static void candidates_sort(scene *s, size_t count)
         qsort(s->candidates, count, sizeof *s->candidates, candidate_compare);
 }
 
-static void keep_last(scene *s, uint64_t count)
+static void keep_last(scene *s, const retention_rule *rule)
 {
-    for (size_t i = 0; i < s->count && i < count; i++)
-        keep(s, i, "last %" PRIu64, count);
+    for (size_t i = 0; i < s->count; i++)
+        if (i < rule->count)
+            keep(s, i, "last %" PRIu64, rule->count);
+        else
+            miss(s, i, "%zu%s of last %" PRIu64, i + 1, ordinal(i + 1), rule->count);
 }
 
-static void keep_best(scene *s, uint64_t count)
+static void keep_best(scene *s, const retention_rule *rule)
 {
+    const metric *const m = &s->policy->metrics[rule->metric];
     size_t found = 0;
 
-    for (size_t i = 0; i < s->count; i++)
-        if (s->items[i].has_value)
-            s->candidates[found++] =
-                (candidate){.item = i, .order = s->metric->max ? -s->items[i].value : s->items[i].value};
+    for (size_t i = 0; i < s->count; i++) {
+        const double value = s->items[i].values[rule->metric].value;
+        if (s->items[i].values[rule->metric].has)
+            s->candidates[found++] = (candidate){.item = i, .order = m->max ? -value : value};
+    }
     candidates_sort(s, found);
-    for (size_t i = 0; i < found && i < count; i++) {
+    for (size_t i = 0; i < found; i++) {
         const size_t item = s->candidates[i].item;
-        keep(s, item, "best %" PRIu64 " (%.24s %.6g)", count, s->metric->key, s->items[item].value);
+        const double value = s->items[item].values[rule->metric].value;
+        if (i < rule->count)
+            keep(s, item, "best %" PRIu64 " (%.24s %.6g)", rule->count, m->key, value);
+        else
+            miss(s, item, "%.24s %.6g is %zu%s of best %" PRIu64, m->key, value, i + 1, ordinal(i + 1), rule->count);
     }
 }
 
-static void keep_every_steps(scene *s, uint64_t steps)
+/* Which range of steps or epochs a checkpoint is in, and how far from its beginning; false when it is in none. */
+static bool place_in_range(candidate *out, const retention_item *item, const retention_rule *rule)
+{
+    if (strcmp(rule->unit, "epochs") == 0) {
+        if (!item->has_epoch || item->epoch < (double)rule->count)
+            return false;
+        out->range = (uint64_t)(item->epoch / (double)rule->count);
+        out->order = item->epoch - (double)out->range * (double)rule->count;
+        return true;
+    }
+    if (item->step < 0 || (uint64_t)item->step < rule->count)
+        return false;
+    out->range = (uint64_t)item->step / rule->count;
+    out->order = (double)((uint64_t)item->step % rule->count);
+    return true;
+}
+
+static void keep_every(scene *s, const retention_rule *rule)
 {
     size_t found = 0;
 
     for (size_t i = 0; i < s->count; i++) {
-        const int64_t step = s->items[i].step;
-        if (step > 0 && (uint64_t)step >= steps)
-            s->candidates[found++] =
-                (candidate){.item = i, .range = (uint64_t)step / steps, .order = (double)((uint64_t)step % steps)};
+        s->candidates[found].item = i;
+        found += place_in_range(&s->candidates[found], &s->items[i], rule);
     }
     candidates_sort(s, found);
     for (size_t i = 0; i < found; i++)
         if (i == 0 || s->candidates[i].range != s->candidates[i - 1].range)
-            keep(s, s->candidates[i].item, "every %" PRIu64 " steps", steps);
+            keep(s, s->candidates[i].item, "every %" PRIu64 " %s", rule->count, rule->unit);
 }
 
-static void keep_tagged(scene *s, uint64_t count)
+static uint64_t unit_seconds(const char *unit)
 {
-    (void)count;
+    return *unit == 'h' ? 3600 : *unit == 'd' ? 86400 : 7 * 86400;
+}
+
+/* Ages are by this machine's clock. One that runs ahead would make all look old: the newest counts as new in any case;
+ * one that is behind makes them look younger than 0, which is new. */
+static void keep_within(scene *s, const retention_rule *rule)
+{
+    const uint64_t limit = rule->count * unit_seconds(rule->unit); /* no more than RETENTION_COUNT_MAX weeks */
+
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t time = s->items[i].time;
+        const uint64_t age = time < s->now ? (uint64_t)s->now - (uint64_t)time : 0;
+        if (i == 0 || age <= limit)
+            keep(s, i, "within %" PRIu64 "%s", rule->count, rule->unit);
+        else
+            miss(s, i, "older than %" PRIu64 "%s", rule->count, rule->unit);
+    }
+}
+
+static void keep_tagged(scene *s, const retention_rule *rule)
+{
+    (void)rule;
     for (size_t i = 0; i < s->count; i++)
         if (s->items[i].tagged)
             keep(s, i, "tagged");
 }
 
+#define UNITS_MAX 3
 /* A new rule is one function and one row. */
 struct retention_kind {
     const char *word;
-    bool counted;
-    const char *unit; /* word behind the number, or NULL */
-    void (*apply)(scene *s, uint64_t count);
+    bool counted, measured;                 /* a number follows; `by KEY max` may */
+    bool glued;                             /* the unit stands right behind the number */
+    const char *const units[UNITS_MAX + 1]; /* one must follow */
+    void (*apply)(scene *s, const retention_rule *rule);
 };
 
 static const struct retention_kind KINDS[] = {
-    {"last", true, NULL, keep_last},
-    {"best", true, NULL, keep_best},
-    {"every", true, "steps", keep_every_steps},
-    {"tagged", false, NULL, keep_tagged},
+    {"last", true, false, false, {NULL}, keep_last},
+    {"best", true, true, false, {NULL}, keep_best},
+    {"every", true, false, false, {"steps", "epochs", NULL}, keep_every},
+    {"within", true, false, true, {"h", "d", "w", NULL}, keep_within},
+    {"tagged", false, false, false, {NULL}, keep_tagged},
 };
 
-int retention_apply(ckpt_prune_row *rows, const retention_policy *policy, const metric *m, const retention_item *items,
-                    size_t count, ckpt_error *err)
+void retention_item_read(retention_item *out, const retention_policy *policy, const snapshot *s)
+{
+    static const metric EPOCH = {EPOCH_KEY, true};
+
+    *out = (retention_item){.step = s->step, .time = s->time};
+    out->has_epoch = metric_value(&out->epoch, &EPOCH, s) && out->epoch >= 0 && out->epoch <= EPOCHS_MAX;
+    for (size_t i = 0; i < policy->metric_count; i++)
+        out->values[i].has = metric_value(&out->values[i].value, &policy->metrics[i], s);
+}
+
+int retention_apply(ckpt_prune_row *rows, const retention_policy *policy, const retention_item *items, size_t count,
+                    int64_t now, ckpt_error *err)
 {
     int rc = 0;
-    scene s = {rows, items, count, m, calloc(count ? count : 1, sizeof(candidate))};
+    scene s = {.rows = rows, .policy = policy, .items = items, .count = count, .now = now};
 
-    FAIL_IF_NULL(s.candidates, err);
-    for (size_t i = 0; i < count; i++)
+    s.candidates = calloc(count + 1, sizeof *s.candidates);
+    s.misses = calloc(count + 1, sizeof *s.misses);
+    FAIL_IF_NULL(s.candidates && s.misses, err);
+    for (size_t i = 0; i < count; i++) {
         rows[i].keep = false;
+        rows[i].reason[0] = 0;
+    }
     for (size_t i = 0; i < policy->rule_count; i++)
-        policy->rules[i].kind->apply(&s, policy->rules[i].count);
+        policy->rules[i].kind->apply(&s, &policy->rules[i]);
     for (size_t i = 0; i < count; i++)
         if (!rows[i].keep)
-            snprintf(rows[i].reason, sizeof rows[i].reason, "no rule keeps it");
+            snprintf(rows[i].reason, sizeof rows[i].reason, "%s",
+                     s.misses[i].text[0] ? s.misses[i].text : "no rule keeps it");
 out:
+    free(s.misses);
     free(s.candidates);
     return rc;
 }
 
-uint64_t retention_best_count(const retention_policy *policy)
+uint64_t retention_best_count(const retention_policy *policy, size_t metric_number)
 {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if (policy->rules[i].kind->apply == keep_best && policy->rules[i].count > count)
-            count = policy->rules[i].count;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const retention_rule *const rule = &policy->rules[i];
+        if (rule->kind->measured && rule->metric == metric_number && rule->count > count)
+            count = rule->count;
+    }
     return count;
 }
 
@@ -178,59 +278,108 @@ static bool word_is(const char *word, size_t length, const char *wanted)
     return strlen(wanted) == length && memcmp(word, wanted, length) == 0;
 }
 
-static int count_take(uint64_t *out, cursor *c, ckpt_error *err)
+static int count_take(uint64_t *out, const struct retention_kind *kind, cursor *c, ckpt_error *err)
 {
     const char *word;
     const size_t length = word_take(&word, c);
     const size_t digits = strspn(word, "0123456789");
 
     c->at = word;
-    if (length == 0 || digits != length)
+    if (digits == 0 || (digits < length && !kind->glued))
         return complain(c, "a number is missing", err);
     *out = strtoull(word, NULL, 10); /* saturates */
     if (*out == 0 || *out > RETENTION_COUNT_MAX)
         return complain(c, "the number is out of range", err);
-    c->at = word + length;
+    c->at = word + digits;
     return 0;
 }
 
-static int rule_take(retention_rule *out, cursor *c, ckpt_error *err)
+/* The unit behind the number: a word of its own, or a letter that belongs to it. */
+static int unit_take(retention_rule *rule, cursor *c, ckpt_error *err)
+{
+    static const char *const EXPECTED[] = {"expected `steps` or `epochs`", "expected `h`, `d` or `w`"};
+    const bool apart = *c->at == 0 || strchr(BLANKS ",", *c->at);
+    const char *word;
+    const size_t length = rule->kind->glued && apart ? 0 : word_take(&word, c);
+
+    for (size_t i = 0; rule->kind->units[i]; i++)
+        if (length > 0 && word_is(word, length, rule->kind->units[i])) {
+            rule->unit = rule->kind->units[i];
+            return 0;
+        }
+    if (length > 0)
+        c->at = word;
+    return complain(c, EXPECTED[rule->kind->glued], err);
+}
+
+/* "by KEY max", when it is there. */
+static int metric_take(retention_policy *policy, retention_rule *rule, cursor *c, ckpt_error *err)
 {
     int rc = 0;
-    const char *word;
+    const char *word, *way;
+    const cursor before = *c;
     size_t length = word_take(&word, c);
 
-    *out = (retention_rule){0};
-    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
-        if (word_is(word, length, KINDS[i].word))
-            out->kind = &KINDS[i];
-    if (!out->kind) {
-        c->at = word;
-        TRY(complain(c, "expected `last N`, `best N`, `every N steps` or `tagged`", err));
+    rule->metric = 0;
+    if (!word_is(word, length, "by")) {
+        *c = before;
+        goto out;
     }
-    if (out->kind->counted)
-        TRY(count_take(&out->count, c, err));
-    if (out->kind->unit) {
-        length = word_take(&word, c);
-        c->at = word;
-        if (!word_is(word, length, out->kind->unit))
-            TRY(complain(c, "expected `steps`", err));
-        c->at += length;
+    length = word_take(&word, c);
+    if (length == 0 || length > METRIC_KEY_MAX)
+        TRY(complain(c, "expected the key of a value", err));
+    const size_t way_length = word_take(&way, c);
+    const bool max = word_is(way, way_length, "max");
+    if (!max && !word_is(way, way_length, "min")) {
+        c->at = way;
+        TRY(complain(c, "expected `max` or `min`", err));
     }
+    if (policy->metric_count == RETENTION_METRICS_MAX)
+        TRY(complain(c, "too many values to compare by", err));
+    rule->metric = policy->metric_count++;
+    metric *const m = &policy->metrics[rule->metric];
+    *m = (metric){.max = max};
+    memcpy(m->key, word, length);
 out:
     return rc;
 }
 
-int retention_parse(retention_policy *out, const char *text, ckpt_error *err)
+static int rule_take(retention_policy *policy, cursor *c, ckpt_error *err)
+{
+    int rc = 0;
+    const char *word;
+    const size_t length = word_take(&word, c);
+    retention_rule *const rule = &policy->rules[policy->rule_count++];
+
+    *rule = (retention_rule){.unit = ""};
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        if (word_is(word, length, KINDS[i].word))
+            rule->kind = &KINDS[i];
+    if (!rule->kind) {
+        c->at = word;
+        TRY(complain(c, "expected `last N`, `best N`, `every N steps`, `every N epochs`, `within 7d` or `tagged`",
+                     err));
+    }
+    if (rule->kind->counted)
+        TRY(count_take(&rule->count, rule->kind, c, err));
+    if (rule->kind->units[0])
+        TRY(unit_take(rule, c, err));
+    if (rule->kind->measured)
+        TRY(metric_take(policy, rule, c, err));
+out:
+    return rc;
+}
+
+int retention_parse(retention_policy *out, const char *text, const metric *best, ckpt_error *err)
 {
     int rc = 0;
     cursor c = {text, text};
 
-    *out = (retention_policy){0};
+    *out = (retention_policy){.metric_count = 1, .metrics = {*best}};
     for (;;) {
         if (out->rule_count == RETENTION_RULES_MAX)
             TRY(complain(&c, "too many rules", err));
-        TRY(rule_take(&out->rules[out->rule_count++], &c, err));
+        TRY(rule_take(out, &c, err));
         c.at += strspn(c.at, BLANKS);
         if (*c.at == 0)
             break;
@@ -244,6 +393,8 @@ out:
 
 int ckpt_policy_check(const char *keep, ckpt_error *err)
 {
+    static const metric NONE = {.key = ""};
     retention_policy policy;
-    return retention_parse(&policy, keep, err);
+
+    return retention_parse(&policy, keep, &NONE, err);
 }

@@ -5,7 +5,6 @@
  * Of the three jobs at most one is in each of these states (one that is filled takes the place of the staged one), so
  * that a state always finds memory that nobody reads. That memory was faulted in when it was first used. The kept one
  * is the state committed last, which the next is coded against. */
-#include "retention.h"
 #include "save_internal.h"
 
 #include "fail.h"
@@ -452,11 +451,10 @@ out:
 int ckpt_writer_prune(ckpt_writer *writer, const char *keep, const ckpt_value *among, ckpt_error *err)
 {
     int rc = 0;
-    retention_policy policy;
     prune_request p = {.wanted = true};
 
     if (keep)
-        TRY(retention_parse(&policy, keep, err));
+        TRY(ckpt_policy_check(keep, err));
     TRY(text_copy(&p.keep, keep, err));
     TRY(text_copy(&p.key, among ? among->key : NULL, err));
     TRY(text_copy(&p.value, among ? among->value : NULL, err));

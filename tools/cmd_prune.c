@@ -31,8 +31,8 @@ static const ckpt_info *row_info(size_t *from, const ckpt_list *list, const ckpt
 /* All rows, or those alone that are removed. */
 static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, bool all, ckpt_error *err)
 {
-    static const table_column COLUMNS[] = {{"ID", TABLE_LEFT},    {"STEP", TABLE_RIGHT}, {"TIME", TABLE_RIGHT},
-                                           {"SIZE", TABLE_RIGHT}, {"PLAN", TABLE_LEFT},  {"WHY", TABLE_LEFT}};
+    static const table_column COLUMNS[] = {
+        {"ID", TABLE_LEFT}, {"STEP", TABLE_RIGHT}, {"FREES", TABLE_RIGHT}, {"PLAN", TABLE_LEFT}, {"WHY", TABLE_LEFT}};
     int rc = 0;
     table *t = NULL;
 
@@ -46,8 +46,7 @@ static int print_rows(const session *s, const ckpt_prune_result *plan, const ckp
             continue;
         TRY(table_add(t, print_id(id, row->id), TABLE_YELLOW, err));
         TRY(table_add(t, info ? print_step(text, info->step) : "", TABLE_PLAIN, err));
-        TRY(table_add(t, info ? print_time(text, info->time) : "", TABLE_PLAIN, err));
-        TRY(table_add(t, info ? print_size(text, info->raw_bytes) : "", TABLE_PLAIN, err));
+        TRY(table_add(t, row->keep ? "" : print_size(text, row->freed_bytes), TABLE_PLAIN, err));
         TRY(table_add(t, row->keep ? "keep" : "remove", row->keep ? TABLE_GREEN : TABLE_RED, err));
         TRY(table_add(t, row->reason, TABLE_PLAIN, err));
     }
@@ -91,6 +90,7 @@ static int print_json(const ckpt_prune_result *result, const ckpt_list *list, co
         TRY(json_out_set(row, "step", print_json_step(info ? info->step : CKPT_STEP_NONE), err));
         TRY(json_out_set(row, "time", info ? json_integer(info->time) : json_null(), err));
         TRY(json_out_set(row, "keep", json_boolean(result->rows[i].keep), err));
+        TRY(json_out_set(row, "freed_bytes", json_out_count(result->rows[i].freed_bytes), err));
         TRY(json_out_set(row, "reason", print_json_text(result->rows[i].reason), err));
     }
     TRY(json_out_value(stdout, object, err));
@@ -158,13 +158,18 @@ const command CMD_PRUNE = {
     .name = "prune",
     .args = "",
     .summary = "Remove what the retention policy does not keep",
-    .about = "Applies `keep` of config.ini, and removes what `ckpt rm` left behind. The newest good checkpoint stays "
-             "whatever the policy says: before any goes, the files of the newest that stays are decoded and compared "
-             "with their SHA-256; where that shows damage it is kept, and the next one is decoded. Of all others only "
-             "names, sizes and tables are looked at. What a running save refers to stays too. "
-             "Packs of removed checkpoints stay where kept ones are stored as differences from them.\n\n"
-             "A policy is rules with commas between, as in `last 5, best 2, every 10000 steps, tagged`; a checkpoint "
-             "stays when one of them keeps it.",
+    .about =
+        "Applies `keep` of config.ini, and removes what `ckpt rm` left behind. The newest good checkpoint stays "
+        "whatever the policy says: before any goes, the files of the newest that stays are decoded and compared "
+        "with their SHA-256; where that shows damage it is kept, and the next one is decoded. Of all others only "
+        "names, sizes and tables are looked at. What a running save refers to stays too. "
+        "Packs of removed checkpoints stay where kept ones are stored as differences from them.\n\n"
+        "A policy is rules with commas between; a checkpoint stays when one of them keeps it:\n\n"
+        "`last 5`, the newest; `best 2`, by the value that `best` of config.ini names; `best 2 by val_loss min`, by "
+        "another value of `save --meta`; `every 10000 steps` and `every 10 epochs`, the first of each range, epochs "
+        "by the value `epoch`; `within 7d` (also 36h, 4w), not older than that by the clock of this machine, the "
+        "newest in any case; `tagged`.\n\n"
+        "--dry-run tells what goes with each checkpoint, and why it stays or by how much the rules passed it over.",
     .examples = "ckpt prune --dry-run\tlook first\n"
                 "ckpt prune\tafter each save, as a training script may do\n"
                 "ckpt prune --keep 'last 1, tagged' --yes\twhen the disk must be free now\n",

@@ -43,7 +43,7 @@ static void rows_tell_what_stays_and_why(void **state)
     assert_string_equal(result.rows[0].reason, "last 1");
     assert_string_equal(result.rows[1].id, ids[2]);
     assert_false(result.rows[1].keep);
-    assert_string_equal(result.rows[1].reason, "no rule keeps it");
+    assert_string_equal(result.rows[1].reason, "2nd of last 1");
     assert_string_equal(result.rows[3].reason, "tagged");
     assert_true(result.rows[3].keep);
     ckpt_prune_result_clear(&result);

@@ -11,23 +11,33 @@
 #include <cmocka.h>
 
 #define ITEMS_MAX 16
+#define DAY       INT64_C(86400)
 
 static const metric VAL_ACC = {"val_acc", true};
 static const metric VAL_LOSS = {"val_loss", false};
 
 /* Which of the items a policy keeps, newest first: "+" kept, "-" not. */
-static void assert_keeps(const char *policy_text, const metric *m, const retention_item *items, size_t count,
-                         const char *expected)
+static void assert_keeps_at(int64_t now, const char *policy_text, const metric *m, const retention_item *items,
+                            size_t count, const char *expected)
 {
     retention_policy policy;
     ckpt_prune_row rows[ITEMS_MAX] = {0};
     char kept[ITEMS_MAX + 1] = "";
-    assert_int_equal(retention_parse(&policy, policy_text, NULL), 0);
-    assert_int_equal(retention_apply(rows, &policy, m, items, count, NULL), 0);
+    assert_int_equal(retention_parse(&policy, policy_text, m, NULL), 0);
+    assert_int_equal(retention_apply(rows, &policy, items, count, now, NULL), 0);
     for (size_t i = 0; i < count; i++)
         kept[i] = rows[i].keep ? '+' : '-';
     assert_string_equal(kept, expected);
 }
+
+static void assert_keeps(const char *policy_text, const metric *m, const retention_item *items, size_t count,
+                         const char *expected)
+{
+    assert_keeps_at(0, policy_text, m, items, count, expected);
+}
+
+/* What the metric of the config says of a checkpoint. */
+#define VALUE(number) .values = {{true, number}}
 
 /* ---- Rules ---- */
 
@@ -45,8 +55,7 @@ static void best_keeps_the_largest_or_smallest_values(void **state)
 {
     (void)state;
     const retention_item items[] = {
-        {.has_value = true, .value = 0.5},       {.has_value = true, .value = 0.9}, {.has_value = false},
-        {.has_value = true, .value = -HUGE_VAL}, {.has_value = true, .value = 0.7},
+        {VALUE(0.5)}, {VALUE(0.9)}, {.step = 0}, {VALUE(-HUGE_VAL)}, {VALUE(0.7)},
     };
     assert_keeps("best 1", &VAL_ACC, items, 5, "-+---");
     assert_keeps("best 2", &VAL_ACC, items, 5, "-+--+");
@@ -58,8 +67,7 @@ static void best_keeps_the_largest_or_smallest_values(void **state)
 static void of_equal_values_the_newer_is_the_best(void **state)
 {
     (void)state;
-    const retention_item items[] = {
-        {.has_value = true, .value = 0.1}, {.has_value = true, .value = 0.9}, {.has_value = true, .value = 0.9}};
+    const retention_item items[] = {{VALUE(0.1)}, {VALUE(0.9)}, {VALUE(0.9)}};
     assert_keeps("best 1", &VAL_ACC, items, 3, "-+-");
 }
 
@@ -98,39 +106,124 @@ static void tagged_keeps_the_tagged(void **state)
 static void rules_add_up_and_reasons_tell_which(void **state)
 {
     (void)state;
-    const retention_item items[] = {
-        {.step = 30000}, {.step = 25000, .tagged = true, .has_value = true, .value = 0.93}, {.step = 24000}};
+    const retention_item items[] = {{.step = 30000}, {.step = 25000, .tagged = true, VALUE(0.93)}, {.step = 24000}};
     retention_policy policy;
     ckpt_prune_row rows[3] = {0};
-    assert_int_equal(retention_parse(&policy, "last 1, best 2, every 10000 steps, tagged", NULL), 0);
-    assert_int_equal(retention_apply(rows, &policy, &VAL_ACC, items, 3, NULL), 0);
+    assert_int_equal(retention_parse(&policy, "last 1, best 2, every 10000 steps, tagged", &VAL_ACC, NULL), 0);
+    assert_int_equal(retention_apply(rows, &policy, items, 3, 0, NULL), 0);
     assert_string_equal(rows[0].reason, "last 1, every 10000 steps");
     assert_string_equal(rows[1].reason, "best 2 (val_acc 0.93), tagged");
     assert_string_equal(rows[2].reason, "every 10000 steps");
 }
 
-static void what_no_rule_keeps_says_so(void **state)
+/* Why the last of the items goes. */
+static void assert_passed_over(const char *policy_text, const retention_item *items, size_t count, const char *reason)
+{
+    retention_policy policy;
+    ckpt_prune_row rows[ITEMS_MAX] = {0};
+    assert_int_equal(retention_parse(&policy, policy_text, &VAL_ACC, NULL), 0);
+    assert_int_equal(retention_apply(rows, &policy, items, count, 30 * DAY, NULL), 0);
+    assert_false(rows[count - 1].keep);
+    assert_string_equal(rows[count - 1].reason, reason);
+}
+
+static void what_no_rule_keeps_says_by_how_much(void **state)
 {
     (void)state;
-    const retention_item items[2] = {{.step = 1}, {.step = 2}};
+    const retention_item items[] = {{VALUE(0.9)}, {VALUE(0.93)}, {VALUE(0.92)}, {VALUE(0.91)}, {VALUE(0.905)}};
+    assert_passed_over("last 1", items, 2, "2nd of last 1");
+    assert_passed_over("last 2, best 2", items, 4, "4th of last 2; val_acc 0.91 is 3rd of best 2");
+    assert_passed_over("within 7d, every 5 steps", items, 3, "older than 7d");
+    assert_passed_over("tagged", items, 5, "no rule keeps it");
+}
+
+static void ranks_read_as_people_say_them(void **state)
+{
+    (void)state;
+    const retention_item items[13] = {{.step = 1}};
+    assert_passed_over("last 1", items, 3, "3rd of last 1");
+    assert_passed_over("last 1", items, 11, "11th of last 1");
+    assert_passed_over("last 1", items, 12, "12th of last 1");
+    assert_passed_over("last 1", items, 13, "13th of last 1");
+}
+
+static void each_best_may_have_a_value_of_its_own(void **state)
+{
+    (void)state;
+    const retention_item items[] = {
+        {.values = {{true, 1}, {true, 5}, {false, 0}}},
+        {.values = {{true, 2}, {true, 3}, {true, 7}}},
+        {.values = {{true, 3}, {true, 4}, {true, 8}}},
+    };
+    assert_keeps("best 1 by val_loss min, best 1 by top5 max", &VAL_ACC, items, 3, "-++");
+    assert_keeps("best 1", &VAL_ACC, items, 3, "--+");
+    assert_keeps("best 1,best 2 by val_loss max", &VAL_ACC, items, 3, "+-+");
+}
+
+static void every_counts_epochs_too(void **state)
+{
+    (void)state;
+    const retention_item items[] = {
+        {.has_epoch = true, .epoch = 21},
+        {.has_epoch = true, .epoch = 20.5},
+        {.has_epoch = true, .epoch = 20},
+        {.has_epoch = true, .epoch = 19.5},
+        {.has_epoch = true, .epoch = 10.5},
+        {.has_epoch = true, .epoch = 9},
+        {.step = 10},
+    };
+    assert_keeps("every 10 epochs", &VAL_ACC, items, 7, "--+-+--");
+}
+
+static void within_keeps_what_is_young_enough(void **state)
+{
+    (void)state;
+    const retention_item items[] = {
+        {.time = 100 * DAY}, {.time = 99 * DAY}, {.time = 93 * DAY}, {.time = 93 * DAY - 1}};
+    assert_keeps_at(100 * DAY, "within 7d", &VAL_ACC, items, 4, "+++-");
+    assert_keeps_at(100 * DAY, "within 1w", &VAL_ACC, items, 4, "+++-");
+    assert_keeps_at(100 * DAY, "within 24h", &VAL_ACC, items, 4, "++--");
+}
+
+static void a_wrong_clock_never_makes_within_drop_the_newest(void **state)
+{
+    (void)state;
+    const retention_item items[] = {{.time = 100 * DAY}, {.time = 50 * DAY}};
+    assert_keeps_at(10000 * DAY, "within 7d", &VAL_ACC, items, 2, "+-");
+    assert_keeps_at(INT64_MAX, "within 7d", &VAL_ACC, items, 2, "+-");
+    assert_keeps_at(20 * DAY, "within 7d", &VAL_ACC, items, 2, "++"); /* of times to come: not old */
+    assert_keeps_at(INT64_MIN, "within 7d", &VAL_ACC, items, 2, "++");
+}
+
+static void what_the_rules_look_at_comes_from_the_snapshot(void **state)
+{
+    (void)state;
     retention_policy policy;
-    ckpt_prune_row rows[2] = {0};
-    assert_int_equal(retention_parse(&policy, "last 1", NULL), 0);
-    assert_int_equal(retention_apply(rows, &policy, &VAL_ACC, items, 2, NULL), 0);
-    assert_false(rows[1].keep);
-    assert_string_equal(rows[1].reason, "no rule keeps it");
+    retention_item item;
+    snapshot s = {.step = 7, .time = 5 * DAY};
+    const ckpt_value meta[] = {{"epoch", "2.0"}, {"loss", "0.5"}, {"val_acc", "high"}};
+    assert_int_equal(retention_parse(&policy, "best 1 by loss min", &VAL_ACC, NULL), 0);
+    assert_int_equal(snapshot_set_meta(&s, NULL, meta, 3, NULL), 0);
+    retention_item_read(&item, &policy, &s);
+    snapshot_clear(&s);
+    assert_int_equal(item.step, 7);
+    assert_int_equal(item.time, 5 * DAY);
+    assert_true(item.has_epoch && item.epoch == 2);
+    assert_false(item.values[0].has);
+    assert_true(item.values[1].has && item.values[1].value == 0.5);
 }
 
 static void many_reasons_are_cut_to_their_room(void **state)
 {
     (void)state;
-    const retention_item items[1] = {{.tagged = true, .has_value = true, .value = 1}};
+    const retention_item items[1] = {{.tagged = true, VALUE(1)}};
     retention_policy policy;
     ckpt_prune_row rows[1] = {0};
     metric m = {.max = true};
     memset(m.key, 'k', METRIC_KEY_MAX);
-    assert_int_equal(retention_parse(&policy, "best 1000000000,best 2,best 3,best 4,best 5,last 6,tagged", NULL), 0);
-    assert_int_equal(retention_apply(rows, &policy, &m, items, 1, NULL), 0);
+    assert_int_equal(retention_parse(&policy, "best 1000000000,best 2,best 3,best 4,best 5,last 6,tagged", &m, NULL),
+                     0);
+    assert_int_equal(retention_apply(rows, &policy, items, 1, 0, NULL), 0);
     assert_true(rows[0].keep);
     assert_true(strlen(rows[0].reason) < sizeof rows[0].reason);
 }
@@ -163,7 +256,21 @@ static void mistakes_in_a_policy_name_their_place(void **state)
         {"last 5,,tagged", "at 8: expected `last N`"},
         {"best 2, newest", "at 9: expected `last N`"},
         {"lasts 5", "at 1: expected `last N`"},
-        {"every 100", "at 10: expected `steps`"},
+        {"every 100", "at 10: expected `steps` or `epochs`"},
+        {"every 100steps", "at 7: a number is missing"},
+        {"within 7", "at 9: expected `h`, `d` or `w`"},
+        {"within 7 d", "at 9: expected `h`, `d` or `w`"},
+        {"within 7m", "at 9: expected `h`, `d` or `w`"},
+        {"within 7d2h", "at 9: expected `h`, `d` or `w`"},
+        {"within d", "at 8: a number is missing"},
+        {"best 2 by", "at 10: expected the key of a value"},
+        {"best 2 by loss", "at 15: expected `max` or `min`"},
+        {"best 2 by loss maximum", "at 16: expected `max` or `min`"},
+        {"best 2 by loss min max", "at 20: expected a comma"},
+        {"last 2 by loss min", "at 8: expected a comma"},
+        {"best 1 by a max,best 1 by b max,best 1 by c max,best 1 by d max,best 1 by e max,best 1 by f max,"
+         "best 1 by g max,best 1 by h max",
+         "at 128: too many values"},
         {"every 100 step", "at 11: expected `steps`"},
         {"tagged 1", "at 8: expected a comma"},
         {"tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,tagged,"
@@ -173,7 +280,7 @@ static void mistakes_in_a_policy_name_their_place(void **state)
     for (size_t i = 0; i < sizeof MISTAKES / sizeof MISTAKES[0]; i++) {
         retention_policy policy;
         ckpt_error err = {0};
-        assert_int_equal(retention_parse(&policy, MISTAKES[i].text, &err), CKPT_EUSAGE);
+        assert_int_equal(retention_parse(&policy, MISTAKES[i].text, &VAL_ACC, &err), CKPT_EUSAGE);
         if (!strstr(err.message, MISTAKES[i].where))
             fail_msg("%s: %s", MISTAKES[i].text, err.message);
         assert_non_null(strstr(err.hint, "last 5"));
@@ -259,7 +366,13 @@ int main(void)
         cmocka_unit_test(every_applied_after_each_save_keeps_what_it_kept_before),
         cmocka_unit_test(tagged_keeps_the_tagged),
         cmocka_unit_test(rules_add_up_and_reasons_tell_which),
-        cmocka_unit_test(what_no_rule_keeps_says_so),
+        cmocka_unit_test(what_no_rule_keeps_says_by_how_much),
+        cmocka_unit_test(ranks_read_as_people_say_them),
+        cmocka_unit_test(each_best_may_have_a_value_of_its_own),
+        cmocka_unit_test(every_counts_epochs_too),
+        cmocka_unit_test(within_keeps_what_is_young_enough),
+        cmocka_unit_test(a_wrong_clock_never_makes_within_drop_the_newest),
+        cmocka_unit_test(what_the_rules_look_at_comes_from_the_snapshot),
         cmocka_unit_test(many_reasons_are_cut_to_their_room),
         cmocka_unit_test(blanks_in_a_policy_do_not_matter),
         cmocka_unit_test(mistakes_in_a_policy_name_their_place),

@@ -368,7 +368,8 @@ CKPT_API int ckpt_remove(ckpt_store *store, const char *name, bool force, ckpt_e
 typedef struct ckpt_prune_row {
     char id[CKPT_ID_SIZE];
     bool keep;
-    char reason[80]; /* "last 5", "best 2 (val_acc 0.93)", "tagged", "no rule keeps it" */
+    char reason[200];     /* "last 5, best 2 (val_acc 0.93)"; "7th of last 5; val_acc 0.91 is 4th of best 2" */
+    uint64_t freed_bytes; /* that go with it; packs of several that go count for the newest of them */
 } ckpt_prune_row;
 
 typedef struct ckpt_prune_result {
@@ -381,7 +382,7 @@ typedef struct ckpt_prune_result {
 typedef struct ckpt_prune_options {
     size_t size;
     bool dry_run;
-    const char *keep;        /* a policy instead of the config's: "last 5, best 2, every 10000 steps, tagged" */
+    const char *keep;        /* a policy instead of the config's: "last 5, best 2 by loss min, within 7d, tagged" */
     const ckpt_value *among; /* count and remove only checkpoints whose meta has this pair; NULL: all */
 } ckpt_prune_options;
 
