@@ -455,7 +455,7 @@ static int guard_take(pruner *p, ckpt_error *err)
     rc = prune_guard_open(&p->guard, p->store, err);
     if (rc == CKPT_ENOSPC) {
         TRY(sweep_cache(p->store, err));
-        TRY(sweep_tmp(NULL, p->store, SWEEP_AGE_SAVE_S, false, err));
+        TRY(sweep_tmp(NULL, p->store, false, false, err));
         rc = prune_guard_open(&p->guard, p->store, err);
     }
 out:
@@ -485,8 +485,7 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
         TRY(packs_remove(p, err));
         p->result->held_bytes = reach_held_bytes(&p->reach);
     }
-    TRY(sweep_tmp(&swept, p->store, p->guard && prune_guard_writers(p->guard) == 0 ? 0 : SWEEP_AGE_SAVE_S, p->dry_run,
-                  err));
+    TRY(sweep_tmp(&swept, p->store, p->guard && prune_guard_writers(p->guard) == 0, p->dry_run, err));
     p->result->freed_bytes += swept;
 out:
     return rc;

@@ -102,7 +102,7 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level
         carry->scratch = (save_scratch){0};
     }
     TRY(store_writable(store, err));
-    (void)sweep_tmp(NULL, store, SWEEP_AGE_SAVE_S, false, NULL); /* what killed saves left; prune can report it */
+    (void)sweep_tmp(NULL, store, false, false, NULL); /* what killed saves left; prune can report it */
     TRY(intent_open(&s->intent, store, err));
     TRY(lookup_open(&s->lookup, store, err));
     TRY(reference_library_new(&s->library, store->packs, err));

@@ -239,7 +239,7 @@ int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err)
     TRY(count_checkpoints(out, &known, &r, err));
     TRY(count_packs(out, known, &r, err));
     out->held_bytes = known ? reach_held_bytes(&r) : 0;
-    TRY(sweep_tmp(&out->leftover_bytes, store, 0, true, err));
+    TRY(sweep_tmp(&out->leftover_bytes, store, true, true, err));
     TRY(folder_bytes(&out->snapshot_bytes, store->snapshots_dir, err));
     TRY(folder_bytes(&out->cache_bytes, store->cache_dir, err));
     TRY(file_space_free(&out->disk_free_bytes, store->path, err));

@@ -123,11 +123,10 @@ void prune_guard_close(prune_guard *guard);
 /* list.c: what callers see of a snapshot, whose strings it borrows; without tags. */
 void info_fill(ckpt_info *out, const snapshot *s);
 
-/* sweep.c: removes temporary files that no process holds any more. Where locks cannot tell, those of processes of this
- * machine that are gone, when they are at least `age_s` old. With
+/* sweep.c: removes temporary files that no process holds any more. Where locks cannot tell, and of files made a moment
+ * ago, only who knows that no writer is at work, `alone`, removes those of processes that are gone from this machine. With
  * `dry_run` it only counts. *bytes may be NULL. */
-#define SWEEP_AGE_SAVE_S (24 * 60 * 60) /* while writers on other machines may be at work */
-int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err);
+int sweep_tmp(uint64_t *bytes, const ckpt_store *store, bool alone, bool dry_run, ckpt_error *err);
 /* Removes what killed restores left in a folder they restored into. */
 void sweep_restored(const char *dir);
 /* Removes the cache, which is derived: for a disk so full that not even a lease fits. */

@@ -13,8 +13,8 @@
 
 typedef struct sweep {
     const char *dir;
-    int64_t age_s, now;
-    bool dry_run;
+    int64_t now;
+    bool alone, dry_run;
     uint64_t bytes;
 } sweep;
 
@@ -30,8 +30,10 @@ static bool is_leftover(const sweep *s, const char *path, pid_t owner, int64_t a
         return false;
     if (lock == FILE_LOCK_FREE && age >= TMP_AGE_UNLOCKED_S)
         return true;
+    /* Neither the number of a process nor the time of a file says anything about writers on other machines, whose clocks
+     * may be a day off. */
     const bool gone = kill(owner, 0) && errno == ESRCH;
-    return (gone && (s->age_s == 0 || age >= s->age_s)) || age > TMP_AGE_MAX_S;
+    return s->alone && (gone || age > TMP_AGE_MAX_S);
 }
 
 static int tmp_visit(void *payload, const char *name, ckpt_error *err)
@@ -56,10 +58,10 @@ out:
     return rc;
 }
 
-int sweep_tmp(uint64_t *bytes, const ckpt_store *store, int64_t age_s, bool dry_run, ckpt_error *err)
+int sweep_tmp(uint64_t *bytes, const ckpt_store *store, bool alone, bool dry_run, ckpt_error *err)
 {
     int rc = 0;
-    sweep s = {.dir = store->tmp_dir, .age_s = age_s, .now = time(NULL), .dry_run = dry_run};
+    sweep s = {.dir = store->tmp_dir, .now = time(NULL), .alone = alone, .dry_run = dry_run};
 
     rc = dir_each(store->tmp_dir, tmp_visit, &s, err);
     if (rc == CKPT_ENOTFOUND) /* a copy of a store may have lost its empty folders */

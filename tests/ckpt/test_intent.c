@@ -405,12 +405,12 @@ static void temporary_files_of_dead_processes_are_swept(void **state)
     put_tmp(f, "notes.txt");
     put_tmp(f, ".1.0123456789abcdef.tmp");
     put_tmp(f, "99999999.0123456789abcdef.tmp");
-    MUST(sweep_tmp(&bytes, f->store, 3600, false, ERR)); /* too young */
+    MUST(sweep_tmp(&bytes, f->store, false, false, ERR)); /* too young */
     assert_int_equal(bytes, 0);
-    MUST(sweep_tmp(&bytes, f->store, 0, true, ERR));
+    MUST(sweep_tmp(&bytes, f->store, true, true, ERR));
     assert_int_equal(bytes, 5);
     assert_int_equal(count_files(f->store->tmp_dir), 5);
-    MUST(sweep_tmp(&bytes, f->store, 0, false, ERR));
+    MUST(sweep_tmp(&bytes, f->store, true, false, ERR));
     assert_int_equal(bytes, 5);
     MUST(path_join(path, f->store->tmp_dir, dead, ERR));
     assert_false(exists(path));
