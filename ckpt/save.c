@@ -1,6 +1,7 @@
 #include "save_internal.h"
 
 #include "fail.h"
+#include "setting.h"
 #include "feature.h"
 #include "tables.h"
 #include "walk.h"
@@ -102,6 +103,7 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level
         carry->scratch = (save_scratch){0};
     }
     TRY(store_writable(store, err));
+    TRY(setting_parity(&s->parity, store, err));
     (void)sweep_tmp(NULL, store, false, false, NULL); /* what killed saves left; prune can report it */
     TRY(intent_open(&s->intent, store, err));
     TRY(lookup_open(&s->lookup, store, err));
@@ -132,16 +134,14 @@ int saver_progress(saver *s, uint64_t bytes, ckpt_error *err)
 static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
 
     TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(pack_writer_finish(name, &s->writer, err));
     s->packs_bytes += s->writer.tmp.size_bytes;
     s->coded_bytes += s->writer.coded_bytes;
-    TRY(pack_path(path, s->store->packs_dir, name, err));
     TRY(features_announce(s->store, pack_index_features(&s->writer.index), err));
     TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
-    TRY(file_commit_add(plan, &s->writer.tmp, path, false, err));
+    TRY(save_place_pack(plan, s, name, err));
 out:
     return rc;
 }
@@ -314,13 +314,22 @@ static bool has_more(int fd, uint64_t size)
     return pread(fd, &byte, 1, (off_t)size) > 0;
 }
 
+static bool has_changed(const struct stat *before, int fd, const char *source)
+{
+    struct stat after, named;
+
+    return fstat(fd, &after) || stat(source, &named) || !same_file(before, &after) || !same_file(before, &named) ||
+           has_more(fd, (uint64_t)before->st_size);
+}
+
 /* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
 static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
     int rc = 0, fd = -1;
-    struct stat before, after, named;
+    struct stat before;
     byte_source source;
     uint64_t size = 0;
+    file_tmp copy = {.fd = -1};
 
     *changed = false;
     rc = file_open(&fd, &size, entry->source, err);
@@ -328,14 +337,19 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     TRY(rc);
     FAIL_IF(!settle(&before, fd), err, CKPT_ECHANGED, "%s is being written", entry->source);
     size = (uint64_t)before.st_size;
-    byte_source_fd(&source, fd, size, entry->source);
+    if (s->from_copy) { /* the shortest time in which it has to stand still */
+        rc = save_copy(&copy, s, fd, size, entry->source, err);
+        *changed = has_changed(&before, fd, entry->source);
+        if (rc || *changed)
+            goto out;
+    }
+    byte_source_fd(&source, s->from_copy ? copy.fd : fd, size, entry->source);
     s->source = &source;
     rc = save_file(s, entry->path, entry->mode, err);
-    if (fstat(fd, &after) == 0 && stat(entry->source, &named) == 0)
-        *changed = !same_file(&before, &after) || !same_file(&before, &named) || has_more(fd, size);
-    else
-        *changed = true;
+    if (!s->from_copy)
+        *changed = has_changed(&before, fd, entry->source);
 out:
+    file_tmp_discard(&copy);
     file_close(&fd);
     return rc;
 }
@@ -353,7 +367,7 @@ static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_e
         if (attempt > 0)
             nanosleep(&(struct timespec){.tv_nsec = 40000000L << (2 * attempt - 2)}, NULL);
         rc = save_entry_once(&changed, gone, s, entry, err);
-        const bool again = changed && (rc == 0 || rc == CKPT_EDATA);
+        const bool again = changed && (rc == 0 || rc == CKPT_EDATA || rc == CKPT_EFORMAT);
         if (!again && rc != CKPT_ECHANGED)
             return rc;
         /* Forget its rows; what was coded stays in the pack, unnamed. */
@@ -453,6 +467,7 @@ int save_options_check(const ckpt_save_options *options, ckpt_error *err)
     snapshot probe = {0};
 
     FAIL_IF(options->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
+    FAIL_IF(!(options->parity >= 0 && options->parity <= 1), err, CKPT_EUSAGE, "a share of parity is from 0 to 1");
     FAIL_IF(!ckpt_level_name(options->level), err, CKPT_EUSAGE, "there is no level %d of saving", (int)options->level);
     TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));
     if (options->tag)
@@ -485,7 +500,10 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
     TRY(saver_open(&s, &sequence, store, options->level, NULL, err));
     s.total_bytes = w.total_bytes;
+    s.parity = options->parity > 0 ? options->parity : s.parity;
     s.rules = transform_rules_of(options);
+    s.from_copy = options->from_copy;
+    s.whole_only = options->whole_only;
     TRY(save_entries(&s, &w, err));
     note_idle_rules(&s);
     TRY(saver_commit(result, &s, sequence, options, err));

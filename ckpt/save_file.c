@@ -198,6 +198,7 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
     transform_close(&s->above);
     sha256_restart(s->file_stream);
     TRY(tensor_file_read(&s->file, why, s->source, err));
+    FAIL_IF(s->whole_only && s->file.cut_off, err, CKPT_EFORMAT, "%s looks cut off: %s", path, why);
     if (why[0])
         tell_refusal(s, path, why);
     if (transform_rules_any(&s->rules))

@@ -2,10 +2,12 @@
  *
  *   save.c          paths -> files -> pack and snapshot, committed
  *   save_tensors.c  tensors from memory, as a file that exists only as its parts
+ *   save_copy.c     a file that does not stand still for long -> a copy of it
  *   save_file.c     one file -> pieces: large ones become frames of their own as they are read
  *   save_group.c    small pieces, collected, become one frame for each class
  *   save_plan.c     which mode and which reference, by coding samples
  *   save_share.c    bytes that the store has already
+ *   save_pack.c     the finished pack and its parity
  *   kept.c          references that are in memory and need no decoding
  *
  * A save writes one pack. It closes that pack and opens another (saver_roll) when later files may become deltas of
@@ -83,12 +85,14 @@ typedef struct saver {
     ckpt_level level;
     transform_rules rules; /* set after saver_open */
     transform_account account;
-    const kept_frames *kept; /* or NULL */
+    bool from_copy, whole_only; /* see ckpt_save_options */
+    const kept_frames *kept;    /* or NULL */
     save_scratch scratch;
     intent *intent;
     lookup *lookup;
     reference_library *library;
     pack_writer writer;
+    double parity;        /* share of the packs that this save writes; 0: none */
     pack_index tables;    /* of the checkpoint; pack number 0 is the open pack */
     uint32_t open_extent; /* first row of tables.extents that may lie in the open pack */
     uint32_t open_file;   /* first row of tables.files that the open pack describes */
@@ -116,6 +120,11 @@ typedef struct saver {
 
     uint64_t done_bytes, total_bytes, shared_bytes, tensor_count, packs_bytes, coded_bytes;
 } saver;
+
+/* ---- save_copy.c ---- */
+/* Copies the `size` bytes behind fd, whose name is `source`, to a temporary file of the store; `copy`, whose fd is -1, is
+ * for file_tmp_discard, also after a failure. CKPT_ENOSPC before a byte is written where there is no room. */
+int save_copy(file_tmp *copy, const saver *s, int fd, uint64_t size, const char *source, ckpt_error *err);
 
 /* ---- save_file.c ---- */
 /* Saves s->source under `path`; appends its rows to the tables. */
@@ -182,6 +191,10 @@ int save_use_frame(uint32_t *number, saver *s, frame_at at, ckpt_error *err);
 int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
 /* Does the frame's range hold exactly these bytes? */
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
+
+/* ---- save_pack.c ---- */
+/* Puts the finished pack of s->writer, and its parity, into `plan` under their names. */
+int save_place_pack(file_commit_plan *plan, saver *s, const sha256 *name, ckpt_error *err);
 
 /* ---- save.c ---- */
 /* Takes the scratch out of `carry`, which may be NULL. */
