@@ -146,6 +146,9 @@ typedef struct ckpt_save_options {
     bool weights_only;   /* only weights are kept */
     const char *const *drop;
     size_t drop_count; /* tensors whose names fit one of these patterns are left out: `*` any text, `?` one character */
+    /* For files that another program overwrites again and again. */
+    bool from_copy;  /* each is copied within the store first, where it has to stand still for the shortest time */
+    bool whole_only; /* one that looks cut off is CKPT_EFORMAT instead of a warning */
 } ckpt_save_options;
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
