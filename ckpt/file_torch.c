@@ -82,6 +82,18 @@ static int members_sort(archive *a, ckpt_error *err)
     return 0;
 }
 
+/* torch.export.save, now and in its first versions. */
+static bool is_exported_program(const archive *a)
+{
+    for (size_t i = 0; i < a->dir.count; i++) {
+        const char *const name = a->dir.entries[i].name, *const slash = strchr(name, '/');
+        if ((slash && strcmp(slash + 1, "archive_format") == 0) ||
+            strcmp(name, "serialized_exported_program.json") == 0)
+            return true;
+    }
+    return false;
+}
+
 /* TorchScript keeps code beside the data, in which names and sharing live; reading the data alone would guess. */
 static bool is_script(const archive *a)
 {
@@ -100,6 +112,8 @@ static int archive_open(archive *a, tensor_file *out, ckpt_error *err)
     int rc = 0;
 
     TRY(zip_member_directory(&a->dir, out, a->source, err));
+    FAIL_IF(is_exported_program(a), err, CKPT_EFORMAT,
+            "a PT2 archive of torch.export; save the state_dict to have its tensors recognised");
     TRY(folder_find(a, err));
     TRY(members_sort(a, err));
     FAIL_IF(is_script(a), err, CKPT_EFORMAT,

@@ -10,7 +10,7 @@
 
 /* Tried in this order. */
 static const tensor_format *const FORMATS[] = {
-    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY,
+    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY, &FORMAT_LFS,
 };
 
 #define FORMAT_COUNT (sizeof FORMATS / sizeof FORMATS[0])

@@ -58,7 +58,7 @@ typedef struct tensor_format {
     int (*parse)(tensor_file *out, const byte_source *source, ckpt_error *err);
 } tensor_format;
 
-extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ;
+extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ, FORMAT_LFS;
 
 /* Parses the file by the formats whose probe fits, in turn: a parser that finds another kind of file (two formats are
  * zip archives) says CKPT_ENOTFOUND and the next one is asked. *out is an empty list of format "opaque" where none

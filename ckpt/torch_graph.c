@@ -78,6 +78,7 @@ static int tensor_add(walk *w, const torch_tensor *tensor, ckpt_error *err)
     const char *key_text = (const char *)w->graph->data + key->as.at;
     tensor_view view = tensor->view;
     uint64_t storage_offset, storage_size, bytes;
+    const size_t name_size = w->name_size;
 
     TRY(w->find(w->payload, &storage_offset, &storage_size, key_text, key->count, err));
     FAIL_IF(tensor->storage_bytes > storage_size, err, CKPT_EFORMAT, "its storage is shorter than its tensors");
@@ -85,12 +86,15 @@ static int tensor_add(walk *w, const torch_tensor *tensor, ckpt_error *err)
     if (!tensor_view_bytes(&bytes, &view) || bytes > storage_size)
         goto out;
     view.offset = storage_offset + tensor->storage_offset;
+    if (tensor->part && !name_push(w, tensor->part, strlen(tensor->part)))
+        goto out;
     FAIL_IF(w->name_size > w->names_left, err, CKPT_EFORMAT, "the names of the tensors are too long");
     w->names_left -= w->name_size;
     view.name = strdup(w->name_size ? w->name : TENSOR_NAME_ALONE);
     FAIL_IF_NULL(view.name, err);
     TRY(tensor_file_add(w->file, &view, w->file_size, err));
 out:
+    w->name_size = name_size;
     free(view.name);
     return rc;
 }
@@ -175,6 +179,53 @@ out:
     return rc;
 }
 
+/* Tensors that are made of others. */
+static const struct {
+    const char *name;
+    const char *layout; /* of the first argument; NULL: it has none, and the parts are the arguments themselves */
+    const char *parts[5];
+} COMPOUNDS[] = {
+    {"_rebuild_sparse_tensor", "torch.sparse_coo", {"indices", "values"}},
+    {"_rebuild_sparse_tensor", "torch.sparse_csr", {"crow_indices", "col_indices", "values"}},
+    {"_rebuild_sparse_tensor", "torch.sparse_csc", {"ccol_indices", "row_indices", "values"}},
+    {"_rebuild_sparse_tensor", "torch.sparse_bsr", {"crow_indices", "col_indices", "values"}},
+    {"_rebuild_sparse_tensor", "torch.sparse_bsc", {"ccol_indices", "row_indices", "values"}},
+    {"_rebuild_sparse_csr_tensor", "torch.sparse_csr", {"crow_indices", "col_indices", "values"}},
+    {"_rebuild_nested_tensor", NULL, {"values", "sizes", "strides", "offsets"}},
+};
+
+#define COMPOUND_COUNT (sizeof COMPOUNDS / sizeof *COMPOUNDS)
+
+/* _get_layout("torch.sparse_coo") */
+static bool layout_is(const pickle *g, pickle_ref ref, const char *layout)
+{
+    return g->nodes[ref].kind == PICKLE_OBJECT && pickle_text_is(g, pickle_item(g, g->nodes[ref].arguments, 0), layout);
+}
+
+/* The parts of such a tensor, by their names. */
+static int walk_compound(walk *w, const pickle_node *node, ckpt_error *err)
+{
+    int rc = 0;
+    const pickle *g = w->graph;
+    const size_t name_size = w->name_size;
+    size_t i = 0;
+
+    while (i < COMPOUND_COUNT &&
+           (!pickle_global_is(g, node->callee, "torch._utils", COMPOUNDS[i].name) ||
+            (COMPOUNDS[i].layout && !layout_is(g, pickle_item(g, node->arguments, 0), COMPOUNDS[i].layout))))
+        i++;
+    if (i == COMPOUND_COUNT)
+        goto out;
+    const pickle_ref parts = COMPOUNDS[i].layout ? pickle_item(g, node->arguments, 1) : node->arguments;
+    for (size_t part = 0; COMPOUNDS[i].parts[part]; part++) {
+        if (name_push(w, COMPOUNDS[i].parts[part], strlen(COMPOUNDS[i].parts[part])))
+            TRY(walk_value(w, pickle_item(g, parts, part), err));
+        w->name_size = name_size;
+    }
+out:
+    return rc;
+}
+
 /* Items and attributes of an object. */
 static int walk_object(walk *w, pickle_ref ref, ckpt_error *err)
 {
@@ -183,6 +234,7 @@ static int walk_object(walk *w, pickle_ref ref, ckpt_error *err)
 
     if (pickle_global_is(w->graph, node->callee, "collections", "OrderedDict"))
         TRY(walk_pair_list(w, pickle_item(w->graph, node->arguments, 0), err));
+    TRY(walk_compound(w, node, err));
     TRY(walk_items(w, ref, err));
     if (w->graph->nodes[node->state].kind == PICKLE_DICT)
         TRY(walk_value(w, node->state, err));

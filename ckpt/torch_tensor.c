@@ -8,17 +8,21 @@
 #define WRAPPERS_MAX 4 /* a parameter of a subclass of a tensor is two deep */
 
 /* The names that matter. Nothing else in a pickle has a meaning here, and these are only compared, never looked up. */
-static const struct {
+typedef struct torch_call {
     const char *module, *name;
-    enum { CALL_REBUILD, CALL_WRAP, CALL_DEFER } kind;
-    unsigned dtype_argument; /* REBUILD: 0 when the storage has the dtype */
-} CALLS[] = {
-    {"torch._utils", "_rebuild_tensor", CALL_REBUILD, 0},    /* storage, offset, size, stride */
-    {"torch._utils", "_rebuild_tensor_v2", CALL_REBUILD, 0}, /* ..., requires_grad, hooks[, metadata] */
-    {"torch._utils", "_rebuild_tensor_v3", CALL_REBUILD, 6}, /* ..., requires_grad, hooks, dtype[, metadata] */
-    {"torch._utils", "_rebuild_parameter", CALL_WRAP, 0},    /* tensor, requires_grad, hooks */
-    {"torch._utils", "_rebuild_parameter_with_state", CALL_WRAP, 0},
-    {"torch._tensor", "_rebuild_from_type_v2", CALL_DEFER, 0}, /* one of these, class, its arguments, state */
+    enum { CALL_REBUILD, CALL_CODES, CALL_WRAP, CALL_DEFER } kind;
+    unsigned dtype_argument;    /* REBUILD: 0 when the storage has the dtype */
+    unsigned metadata_argument; /* REBUILD: 0 for none */
+} torch_call;
+
+static const torch_call CALLS[] = {
+    {"torch._utils", "_rebuild_tensor", CALL_REBUILD, 0, 0},    /* storage, offset, size, stride */
+    {"torch._utils", "_rebuild_tensor_v2", CALL_REBUILD, 0, 6}, /* ..., requires_grad, hooks[, metadata] */
+    {"torch._utils", "_rebuild_tensor_v3", CALL_REBUILD, 6, 7}, /* ..., requires_grad, hooks, dtype[, metadata] */
+    {"torch._utils", "_rebuild_qtensor", CALL_CODES, 0, 0},     /* ..., quantizer, requires_grad, hooks */
+    {"torch._utils", "_rebuild_parameter", CALL_WRAP, 0, 0},    /* tensor, requires_grad, hooks */
+    {"torch._utils", "_rebuild_parameter_with_state", CALL_WRAP, 0, 0},
+    {"torch._tensor", "_rebuild_from_type_v2", CALL_DEFER, 0, 0}, /* one of these, class, its arguments, state */
 };
 
 /* Classes of storages and objects of type torch.dtype; both give the type of the elements. */
@@ -72,19 +76,22 @@ static bool named_dtype(ckpt_dtype *out, const pickle *g, pickle_ref ref)
     return false;
 }
 
-/* Storages of quantised numbers, whose meaning stands elsewhere. */
-static uint64_t quantised_width(const pickle *g, pickle_ref ref)
+/* Storages of quantised numbers. */
+static bool quantised_dtype(ckpt_dtype *out, const pickle *g, pickle_ref ref)
 {
     static const struct {
         const char *storage;
-        uint64_t width;
+        ckpt_dtype dtype;
     } QUANTISED[] = {
-        {"QInt8Storage", 1}, {"QUInt8Storage", 1}, {"QInt32Storage", 4}, {"QUInt4x2Storage", 1}, {"QUInt2x4Storage", 1},
+        {"QInt8Storage", CKPT_I8},    {"QUInt8Storage", CKPT_U8},   {"QInt32Storage", CKPT_I32},
+        {"QUInt4x2Storage", CKPT_U8}, {"QUInt2x4Storage", CKPT_U8},
     };
     for (size_t i = 0; i < sizeof QUANTISED / sizeof *QUANTISED; i++)
-        if (pickle_global_is(g, ref, "torch", QUANTISED[i].storage))
-            return QUANTISED[i].width;
-    return 0;
+        if (pickle_global_is(g, ref, "torch", QUANTISED[i].storage)) {
+            *out = QUANTISED[i].dtype;
+            return true;
+        }
+    return false;
 }
 
 /* (key of the view, first element, elements); None, or nothing, for all of the storage. */
@@ -113,7 +120,8 @@ int torch_storage_read(torch_storage *out, const pickle *g, pickle_ref ref, ckpt
     FAIL_IF(g->nodes[ref].kind != PICKLE_PERSISTENT || !pickle_text_is(g, pickle_item(g, id, 0), "storage"), err,
             CKPT_EFORMAT, "a tensor has no storage");
     const pickle_ref class = pickle_item(g, id, 1);
-    out->width = storage_dtype(&out->dtype, g, class) ? ckpt_dtype_size(out->dtype) : quantised_width(g, class);
+    out->codes = !storage_dtype(&out->dtype, g, class) && quantised_dtype(&out->dtype, g, class);
+    out->width = out->dtype == CKPT_OPAQUE ? 0 : ckpt_dtype_size(out->dtype);
     out->key = pickle_item(g, id, 2);
     FAIL_IF(g->nodes[out->key].kind != PICKLE_TEXT, err, CKPT_EFORMAT, "a storage has no key");
     FAIL_IF(!pickle_count(&out->elements, g, pickle_item(g, id, 4)) ||
@@ -145,8 +153,15 @@ out:
     return rc;
 }
 
+/* Numbers that are meant to be conjugated or negated when they are read are not those in the file. */
+static bool has_metadata(const pickle *g, pickle_ref arguments, unsigned argument)
+{
+    const pickle_node *const metadata = &g->nodes[argument ? pickle_item(g, arguments, argument) : 0];
+    return (metadata->kind == PICKLE_DICT || metadata->kind == PICKLE_OBJECT) && metadata->count > 0;
+}
+
 /* storage, offset, size, stride ... */
-static int rebuild_read(bool *found, torch_tensor *out, const pickle *g, pickle_ref arguments, unsigned dtype_argument,
+static int rebuild_read(bool *found, torch_tensor *out, const pickle *g, pickle_ref arguments, const torch_call *call,
                         ckpt_error *err)
 {
     int rc = 0;
@@ -155,9 +170,11 @@ static int rebuild_read(bool *found, torch_tensor *out, const pickle *g, pickle_
 
     TRY(torch_storage_read(&storage, g, pickle_item(g, arguments, 0), err));
     out->view.dtype = storage.dtype;
-    bool known = storage.dtype != CKPT_OPAQUE;
-    if (known && dtype_argument)
-        known = named_dtype(&out->view.dtype, g, pickle_item(g, arguments, dtype_argument));
+    out->part = call->kind == CALL_CODES ? TORCH_PART_CODES : NULL;
+    bool known = storage.width && storage.codes == (call->kind == CALL_CODES) &&
+                 !has_metadata(g, arguments, call->metadata_argument);
+    if (known && call->dtype_argument)
+        known = named_dtype(&out->view.dtype, g, pickle_item(g, arguments, call->dtype_argument));
     if (!known)
         goto out;
     out->key = storage.key;
@@ -188,8 +205,8 @@ int torch_tensor_read(bool *found, torch_tensor *out, const pickle *g, pickle_re
             i++;
         if (i == CALL_COUNT)
             return 0;
-        if (CALLS[i].kind == CALL_REBUILD)
-            return rebuild_read(found, out, g, arguments, CALLS[i].dtype_argument, err);
+        if (CALLS[i].kind == CALL_REBUILD || CALLS[i].kind == CALL_CODES)
+            return rebuild_read(found, out, g, arguments, &CALLS[i], err);
         const pickle_ref inner = pickle_item(g, arguments, 0);
         if (CALLS[i].kind == CALL_WRAP && g->nodes[inner].kind != PICKLE_OBJECT)
             return 0;

@@ -119,6 +119,25 @@ static void attributes_of_unknown_objects_are_names(void **state)
     tensor_file_clear(&file);
 }
 
+static void numbers_that_are_conjugated_on_reading_are_left_out(void **state)
+{
+    (void)state;
+#define WITH_METADATA(items)                                                                                           \
+    "\x80\2}" KEY_A REBUILD_V2 "(" STORAGE("torch\nComplexFloatStorage", "K\2") "K\0K\2\x85K\1\x85\x89N}" items "tRs."
+    ASSERT_HAS_NONE(WITH_METADATA("X\4\0\0\0conj\x88s"));
+    tensor_file file = READ(WITH_METADATA(""), 1);
+    tensor_file_clear(&file);
+}
+
+static void unknown_parts_of_a_sparse_tensor_are_left_out(void **state)
+{
+    (void)state;
+    ASSERT_HAS_NONE("\x80\2}" KEY_A "ctorch._utils\n_rebuild_sparse_tensor\n("
+                    "ctorch.serialization\n_get_layout\nX\4\0\0\0cone\x85R(" PLAIN PLAIN ")ttRs.");
+    ASSERT_HAS_NONE("\x80\2}" KEY_A "ctorch._utils\n_rebuild_sparse_tensor\n(NNtRs.");
+    ASSERT_HAS_NONE("\x80\2}" KEY_A "ctorch._utils\n_rebuild_sparse_tensor\nNRs.");
+}
+
 static void a_cycle_is_walked_once(void **state)
 {
     (void)state;
@@ -151,7 +170,8 @@ static void tensors_of_unknown_kinds_are_left_out(void **state)
 {
     (void)state;
     ASSERT_HAS_NONE("\x80\2}" KEY_A TENSOR("QInt8Storage", "K\4", "K\0", "K\4\x85", "K\1\x85") "s.");
-    ASSERT_HAS_NONE("\x80\2}" KEY_A "ctorch._utils\n_rebuild_qtensor\n(K\1tRs.");
+    ASSERT_HAS_NONE("\x80\2}" KEY_A "ctorch._utils\n_rebuild_qtensor\n(" STORAGE(
+        "torch\nFloatStorage", "K\4") "K\0K\4\x85K\1\x85NNNtRs."); /* codes in a storage of other numbers */
     ASSERT_HAS_NONE(
         "\x80\2}" KEY_A TENSOR("FloatStorage", "K\1", "K\0", "M\xff\xff\x85", "K\0\x85") "s."); /* expanded */
 }
@@ -252,12 +272,97 @@ static void a_big_endian_archive_is_refused(void **state)
     input_free(&in);
 }
 
-static void real_torchscript_is_refused_with_advice(void **state)
+static void assert_golden_refused(const char *name, const char *expected)
+{
+    input in = input_golden(name);
+    assert_refused(in.data, in.size, expected);
+    input_free(&in);
+}
+
+static void programs_are_refused_with_advice(void **state)
 {
     (void)state;
-    input in = input_golden("cases/script.pt");
-    assert_refused(in.data, in.size, "save the state_dict");
-    input_free(&in);
+    assert_golden_refused("cases/script.pt", "a TorchScript archive; save the state_dict");
+    assert_golden_refused("cases/program.pt2", "a PT2 archive of torch.export; save the state_dict");
+}
+
+/* ---- Before 1.6 ------------------------------------------------------------------------------------------------- */
+
+#define LEGACY_START                                                                                                   \
+    "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."                                                          \
+    "\x80\2M\xe9\3."                                                                                                   \
+    "\x80\2}."
+#define LEGACY_KEYS                                                                                                    \
+    "\x80\2]X\1\0\0\0"                                                                                                 \
+    "0a."
+#define LEGACY_STORAGE                                                                                                 \
+    "\4\0\0\0\0\0\0\0"                                                                                                 \
+    "0123456789abcdef"
+#define STORAGE_PART(first, count)                                                                                     \
+    "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"                                                                 \
+    "0X\3\0\0\0cpuK\4(X\4\0\0\0part" first count "ttQ"
+#define PART_TENSOR(first, count) "\x80\2}" KEY_A REBUILD_V2 "(" STORAGE_PART(first, count) "K\1K\1\x85K\1\x85\x89)tRs."
+
+#define ASSERT_BYTES_REFUSED(literal, expected) assert_refused((literal), sizeof(literal) - 1, (expected))
+
+static void a_part_of_a_storage_begins_where_it_says(void **state)
+{
+    static const char BYTES[] = LEGACY_START PART_TENSOR("K\2", "K\2") LEGACY_KEYS LEGACY_STORAGE;
+    tensor_file file;
+    char why[256];
+    (void)state;
+    input_read(&file, why, BYTES, sizeof BYTES - 1);
+    assert_string_equal(why, "");
+    assert_int_equal(file.count, 1);
+    assert_memory_equal(BYTES + file.tensors[0].offset, "cdef", 4); /* element 2 + 1 of 4 bytes each */
+    tensor_file_clear(&file);
+}
+
+static void parts_outside_of_their_storage_are_refused(void **state)
+{
+    (void)state;
+    ASSERT_BYTES_REFUSED(LEGACY_START PART_TENSOR("K\2", "K\3") LEGACY_KEYS LEGACY_STORAGE, "lies outside of it");
+    ASSERT_BYTES_REFUSED(LEGACY_START PART_TENSOR("K\2", "K\1") LEGACY_KEYS LEGACY_STORAGE, "outside of its storage");
+    ASSERT_BYTES_REFUSED(LEGACY_START PART_TENSOR("\x8a\x8\xff\xff\xff\xff\xff\xff\xff\x7f", "K\1")
+                             LEGACY_KEYS LEGACY_STORAGE,
+                         "lies outside of it");
+}
+
+static void storages_that_are_not_as_the_pickle_says_are_refused(void **state)
+{
+    (void)state;
+#define STATE "\x80\2}" KEY_A PLAIN "s."
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE LEGACY_KEYS "\5\0\0\0\0\0\0\0"
+                                                        "0123456789abcdefghij",
+                         "has another size");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE LEGACY_KEYS "\4\0\0\0\0\0\0\0"
+                                                        "0123456789abcde",
+                         "ends before");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE "\x80\2]." LEGACY_STORAGE, "its storage is not in the file");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE "\x80\2N." LEGACY_STORAGE, "no list of storages");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE "\x80\2]NaX\1\0\0\0"
+                                            "0a." LEGACY_STORAGE,
+                         "no key");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE "\x80\2]X\1\0\0\0"
+                                            "1a." LEGACY_STORAGE,
+                         "nothing names");
+    ASSERT_BYTES_REFUSED(LEGACY_START STATE "\x80\2](X\1\0\0\0"
+                                            "0X\1\0\0\0"
+                                            "0e." LEGACY_STORAGE LEGACY_STORAGE,
+                         "twice");
+    ASSERT_BYTES_REFUSED(LEGACY_START "\x80\2(" STORAGE("torch\nFloatStorage", "K\4")
+                             STORAGE("torch\nFloatStorage", "K\3") "t." LEGACY_KEYS LEGACY_STORAGE,
+                         "two storages have one key");
+    ASSERT_BYTES_REFUSED(LEGACY_START "\x80\2" STORAGE("mine\nStorage", "K\4") "." LEGACY_KEYS LEGACY_STORAGE,
+                         "unknown type");
+}
+
+static void an_unknown_version_and_pickles_that_end_are_refused(void **state)
+{
+    static const char MAGIC[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\2K\1.}.N.].";
+    (void)state;
+    assert_refused(MAGIC, sizeof MAGIC - 1, "unknown version");
+    assert_refused(MAGIC, 16, "pickle 2: ");
 }
 
 /* ---- What attacks ----------------------------------------------------------------------------------------------- */
@@ -371,6 +476,8 @@ int main(void)
         cmocka_unit_test(subclasses_and_parameters_are_read_as_what_they_hold),
         cmocka_unit_test(an_ordered_dict_of_python_2_is_walked),
         cmocka_unit_test(attributes_of_unknown_objects_are_names),
+        cmocka_unit_test(numbers_that_are_conjugated_on_reading_are_left_out),
+        cmocka_unit_test(unknown_parts_of_a_sparse_tensor_are_left_out),
         cmocka_unit_test(a_cycle_is_walked_once),
         cmocka_unit_test(a_crc_of_0_is_no_damage),
         cmocka_unit_test(keys_that_are_no_names_are_left_out),
@@ -381,7 +488,11 @@ int main(void)
         cmocka_unit_test(a_refusal_names_the_pickle_and_the_tensor),
         cmocka_unit_test(archives_that_cannot_be_used_in_place_are_refused),
         cmocka_unit_test(a_big_endian_archive_is_refused),
-        cmocka_unit_test(real_torchscript_is_refused_with_advice),
+        cmocka_unit_test(programs_are_refused_with_advice),
+        cmocka_unit_test(a_part_of_a_storage_begins_where_it_says),
+        cmocka_unit_test(parts_outside_of_their_storage_are_refused),
+        cmocka_unit_test(storages_that_are_not_as_the_pickle_says_are_refused),
+        cmocka_unit_test(an_unknown_version_and_pickles_that_end_are_refused),
         cmocka_unit_test(a_pickle_that_calls_os_system_runs_nothing),
         cmocka_unit_test(a_bomb_without_tensors_is_read_in_no_time),
         cmocka_unit_test(a_bomb_of_tensors_is_refused),

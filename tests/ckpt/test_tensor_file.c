@@ -107,11 +107,17 @@ static void torch_files_read_as_pytorch_reads_them(void **state)
         "trajectory-tiny/checkpoint_epoch_2.pt",
         "trajectory-tiny/checkpoint_epoch_3.pt",
         "cases/adam.pt",
+        "cases/legacy_big_endian.pt",
+        "cases/legacy_views.pt",
         "cases/module.pt",
         "cases/nesting.pt",
         "cases/nesting_protocol_4.pt",
+        "cases/no_crc.pt",
+        "cases/rebuilt.pt",
         "cases/special_tensors.pt",
         "cases/views.pt",
+        "cases/wrong_crc.pt",
+        "cases/zip64.pt",
     };
     (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
@@ -161,6 +167,15 @@ static void files_of_no_known_format_are_opaque_without_a_reason(void **state)
     input archive = zip_finish(&zip);
     assert_opaque_without_reason(archive.data, archive.size);
     input_free(&archive);
+}
+
+static void a_pointer_of_git_lfs_is_told_from_a_checkpoint(void **state)
+{
+    static const char POINTER[] =
+        "version https://git-lfs.github.com/spec/v1\n"
+        "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
+    (void)state;
+    assert_refused(POINTER, sizeof POINTER - 1, "this is a Git LFS pointer, not a checkpoint");
 }
 
 static bool looks_cut_off(const void *data, size_t size)
@@ -303,6 +318,7 @@ int main(void)
         cmocka_unit_test(safetensors_files_read_as_another_reader_reads_them),
         cmocka_unit_test(numpy_files_read_as_numpy_reads_them),
         cmocka_unit_test(files_of_no_known_format_are_opaque_without_a_reason),
+        cmocka_unit_test(a_pointer_of_git_lfs_is_told_from_a_checkpoint),
         cmocka_unit_test(a_failing_device_is_an_error_and_not_a_refusal),
         cmocka_unit_test(row_major_fills_strides_span_and_contiguity),
         cmocka_unit_test(a_shape_that_overflows_is_refused),
