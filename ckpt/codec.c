@@ -10,9 +10,15 @@
 static const codec_mode_row *const MODES[] = {
     [CODEC_STORED] = &CODEC_ROW_STORED, [CODEC_CONSTANT] = &CODEC_ROW_CONSTANT, [CODEC_COPY] = &CODEC_ROW_COPY,
     [CODEC_ZSTD] = &CODEC_ROW_ZSTD,     [CODEC_PATCH] = &CODEC_ROW_PATCH,       [CODEC_PLANES] = &CODEC_ROW_PLANES,
-    [CODEC_SUB] = &CODEC_ROW_SUB,       [CODEC_XOR] = &CODEC_ROW_XOR,
+    [CODEC_SUB] = &CODEC_ROW_SUB,       [CODEC_XOR] = &CODEC_ROW_XOR,           [CODEC_PALETTE] = &CODEC_ROW_PALETTE,
 };
 enum { MODE_COUNT = sizeof MODES / sizeof MODES[0] };
+
+/* NULL: no such mode. */
+static const codec_mode_row *mode_row(unsigned mode)
+{
+    return mode < MODE_COUNT ? MODES[mode] : NULL;
+}
 
 /* ---- Scratch memory ---- */
 
@@ -121,9 +127,10 @@ codec_plan codec_plan_alternative(const codec_plan *plan, bool has_reference)
     case CODEC_PLANES:
     case CODEC_SUB:
     case CODEC_XOR:
+    case CODEC_PALETTE:
         break;
     }
-    if (!has_reference && (unsigned)other.mode < MODE_COUNT && MODES[other.mode]->needs_reference)
+    if (!has_reference && mode_row(other.mode) && mode_row(other.mode)->needs_reference)
         other.mode = other.mode == CODEC_PATCH ? CODEC_ZSTD : CODEC_PLANES;
     return other;
 }
@@ -156,7 +163,7 @@ int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan
     const codec_plan planned = codec_plan_alternative(plan, reference != NULL);
     const codec_plan attempts[] = {
         {.mode = CODEC_COPY}, {.mode = CODEC_CONSTANT}, planned, {.mode = CODEC_ZSTD, .level = 1}};
-    const size_t attempt_count = (unsigned)planned.mode >= MODE_COUNT || planned.mode == CODEC_STORED ? 2 : 4;
+    const size_t attempt_count = !mode_row(planned.mode) || planned.mode == CODEC_STORED ? 2 : 4;
 
     FAIL_IF(size > CODEC_CHUNK_BYTES, err, CKPT_EUSAGE, "chunk of %zu bytes", size);
     *coded_size = CODEC_NO_GAIN;
@@ -174,7 +181,7 @@ int codec_needs_reference(bool *needs, const void *coded, size_t coded_size, ckp
     const unsigned char *in = coded;
 
     FAIL_IF(coded_size < 1, err, CKPT_EDATA, "empty coded chunk");
-    FAIL_IF(in[0] >= MODE_COUNT, err, CKPT_EDATA, "unknown coding mode %u", in[0]);
+    FAIL_IF(!mode_row(in[0]), err, CKPT_EDATA, "unknown coding mode %u", in[0]);
     *needs = MODES[in[0]]->needs_reference;
 out:
     return rc;
@@ -197,5 +204,5 @@ out:
 
 const char *codec_mode_name(unsigned mode)
 {
-    return mode < MODE_COUNT ? MODES[mode]->name : NULL;
+    return mode_row(mode) ? mode_row(mode)->name : NULL;
 }

@@ -23,7 +23,8 @@ typedef enum codec_mode {
     CODEC_PATCH = 4,    /* zstd of the bytes with the reference as prefix */
     CODEC_PLANES = 5,   /* byte planes, floats rotated so that the exponent is a whole byte */
     CODEC_SUB = 6,      /* ordered integers minus those of the reference, zigzag, byte planes */
-    CODEC_XOR = 7       /* XOR with the reference, byte planes */
+    CODEC_XOR = 7,      /* XOR with the reference, byte planes */
+    CODEC_PALETTE = 9   /* few distinct elements, once, and the index of each */
 } codec_mode;
 
 /* Scratch memory of one worker: zstd contexts and plane buffers, allocated once. */

@@ -31,7 +31,7 @@ typedef struct codec_mode_row {
 } codec_mode_row;
 
 extern const codec_mode_row CODEC_ROW_STORED, CODEC_ROW_CONSTANT, CODEC_ROW_COPY, CODEC_ROW_ZSTD, CODEC_ROW_PATCH,
-    CODEC_ROW_PLANES, CODEC_ROW_SUB, CODEC_ROW_XOR;
+    CODEC_ROW_PLANES, CODEC_ROW_SUB, CODEC_ROW_XOR, CODEC_ROW_PALETTE;
 
 struct codec {
     ZSTD_CCtx *compressor;

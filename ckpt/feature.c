@@ -17,6 +17,7 @@ static const struct {
     const char *word;
     uint32_t bit;
 } FEATURES[] = {
+    {"palette", PACK_FEATURE_PALETTE},
     {"transforms", PACK_FEATURE_TRANSFORMS},
 };
 #define FEATURE_COUNT (sizeof FEATURES / sizeof FEATURES[0])

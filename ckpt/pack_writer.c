@@ -61,6 +61,12 @@ int pack_writer_frame(uint32_t *at, pack_writer *w, pack_frame *frame, ckpt_erro
     return pack_index_add_frame(at, &w->index, frame, err);
 }
 
+/* What a reader must know to decode a chunk of this mode. */
+static uint32_t mode_feature(unsigned mode)
+{
+    return mode == CODEC_PALETTE ? PACK_FEATURE_PALETTE : 0;
+}
+
 /* A chunk that the stream of the pack has taken. */
 static int chunk_append(pack_writer *w, const void *coded, size_t coded_size, uint64_t xxh64, ckpt_error *err)
 {
@@ -69,6 +75,7 @@ static int chunk_append(pack_writer *w, const void *coded, size_t coded_size, ui
 
     assert(coded_size > 0 && coded_size <= CODEC_CHUNK_CODED_MAX);
     TRY(bytes_append(w, coded, coded_size, err));
+    w->index.features |= mode_feature(*(const unsigned char *)coded);
     TRY(pack_index_add_chunk(&at, &w->index, &(pack_chunk){(uint32_t)coded_size, xxh64}, err));
     w->coded_bytes += coded_size;
 out:

@@ -66,9 +66,9 @@ static bool plane_is_noise(const unsigned char *plane, size_t count)
     return bits > (uint64_t)total * INCOMPRESSIBLE_BITS;
 }
 
-/* Appends a plane at *used; false: it did not fit. A search for repeats (level > 0) may pay even on noise. */
-static int plane_encode(bool *fits, size_t *used, unsigned char *dst, size_t capacity, codec *c, int level,
-                        const unsigned char *plane, size_t count, ckpt_error *err)
+/* A search for repeats (level > 0) may pay even on noise. */
+int plane_encode(bool *fits, size_t *used, unsigned char *dst, size_t capacity, codec *c, int level,
+                 const unsigned char *plane, size_t count, ckpt_error *err)
 {
     int rc = 0;
     unsigned char *out = dst + *used;
@@ -129,9 +129,8 @@ out:
 
 /* ---- Decoding ---- */
 
-/* Sets *plane to the bytes of the next plane: inside the coded bytes, or decoded into `scratch`. */
-static int plane_decode(const unsigned char **plane, size_t *used, unsigned char *scratch, codec *c,
-                        const unsigned char *coded, size_t coded_size, size_t count, ckpt_error *err)
+int plane_decode(const unsigned char **plane, size_t *used, unsigned char *scratch, codec *c,
+                 const unsigned char *coded, size_t coded_size, size_t count, ckpt_error *err)
 {
     int rc = 0;
     const unsigned char *in = coded + *used;

@@ -54,6 +54,15 @@ const plane_kernel *plane_kernel_best(void);
 
 struct codec; /* scratch memory */
 
+/* Appends one coded plane at *used of dst, and moves that on; *fits becomes false when it takes more than `capacity`.
+ */
+int plane_encode(bool *fits, size_t *used, unsigned char *dst, size_t capacity, struct codec *c, int level,
+                 const unsigned char *plane, size_t count, ckpt_error *err);
+/* Sets *plane to the `count` bytes of the coded plane at *used, and moves that on: inside the coded bytes, or decoded
+ * into `scratch`. CKPT_EDATA. */
+int plane_decode(const unsigned char **plane, size_t *used, unsigned char *scratch, struct codec *c,
+                 const unsigned char *coded, size_t coded_size, size_t count, ckpt_error *err);
+
 /* Codes `size` bytes as `planar`; *coded_size is SIZE_MAX when that takes more than `capacity`. */
 int planes_encode(size_t *coded_size, void *dst, size_t capacity, struct codec *c, const plane_layout *layout,
                   int level, const void *src, size_t size, const void *reference, ckpt_error *err);

@@ -7,6 +7,7 @@ import argparse, configparser, ctypes, functools, hashlib, io, json, os, pathlib
 from collections import namedtuple
 
 CHUNK, NO_PACK, NO_HASH, SIZE_T = 1 << 20, 0xffffffff, bytes(32), ctypes.c_size_t
+FEATURES = 1 << 1  # what may be in `features`: palettes
 LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of the module struct, for elements of so many bytes
 ROWS = {"packs": ("<32s", 2**20), "frames": ("<QQIII5xBxBx3s32s32s", 2**22), "chunks": ("<IQ", 2**25),
         "files": ("<IIIHBBQII16x32s", 2**20), "extents": ("<QQII16x", 2**24), "tensors": ("<32x", 2**22),
@@ -32,6 +33,21 @@ def zstd(frame, size, prefix=b""):
     require(decoded == size, "a zstd frame does not decode to its size")
     return out.raw
 
+def read_plane(stream, count):
+    coding = stream.read(1)[0]
+    require(coding <= 2, "coding of a byte plane")
+    return (stream.read(count) if coding == 0 else stream.read(1) * count if coding == 1 else
+            zstd(stream.read(int.from_bytes(stream.read(3), "little")), count))
+
+def decode_palette(payload, size):
+    stream, (width, last) = io.BytesIO(payload[2:]), payload[:2]
+    require(width in LETTERS, "width of a palette")
+    count, bits = size // width, min(b for b in (1, 2, 4, 8) if last < 1 << b)
+    elements = [stream.read(width) for _ in range(last + 1)]
+    plane = read_plane(stream, (count * bits + 7) // 8)
+    return b"".join(elements[plane[i * bits // 8] >> i * bits % 8 & ((1 << bits) - 1)]
+                    for i in range(count)) + stream.read()  # the tail
+
 def decode_planar(mode, payload, size, reference):
     stream, (width, flags) = io.BytesIO(payload[2:]), payload[:2]
     n, rotate, ordered = 8 * width, flags & 63, flags & 64
@@ -39,10 +55,7 @@ def decode_planar(mode, payload, size, reference):
     count, top, mask = size // width, 1 << (n - 1), (1 << n) - 1
     planes, numbers = bytearray(count * width), struct.Struct("<%d%s" % (count, LETTERS[width]))
     for p in range(width):
-        coding = stream.read(1)[0]
-        require(coding <= 2, "coding of a byte plane")
-        planes[p::width] = (stream.read(count) if coding == 0 else stream.read(1) * count if coding == 1 else
-                            zstd(stream.read(int.from_bytes(stream.read(3), "little")), count))
+        planes[p::width] = read_plane(stream, count)
     v = [(r >> rotate | r << (n - rotate)) & mask for r in numbers.unpack(planes)]
     y = numbers.unpack(reference()[:count * width]) if mode != 5 else ()
     def to(b): return b if not ordered else b ^ mask if b & top else b ^ top
@@ -54,10 +67,10 @@ def decode_planar(mode, payload, size, reference):
 
 def decode_chunk(coded, size, reference):  # reference is a function that gives the reference chunk
     mode, payload = coded[0], coded[1:]
-    require(mode <= 7 and (mode != 1 or len(payload) in LETTERS and len(payload) <= size), "mode of a chunk, or newer")
+    require((mode <= 7 or mode == 9) and (mode != 1 or len(payload) in LETTERS and len(payload) <= size), "mode of a chunk, or newer")
     chunk = (payload if mode == 0 else (payload * size)[:size] if mode == 1 else payload + reference() if mode == 2 else
              zstd(payload, size) if mode == 3 else zstd(payload, size, reference()) if mode == 4 else
-             decode_planar(mode, payload, size, reference))
+             decode_palette(payload, size) if mode == 9 else decode_planar(mode, payload, size, reference))
     require(len(chunk) == size, "size of a chunk")
     return chunk
 
@@ -86,7 +99,7 @@ class Pack:
         self.check_tables()
     def read_tables(self, tables):
         magic, version, features, *counts, zero = struct.unpack("<4s11I16s", tables[:64])
-        require((magic, version, features, zero) == (b"CKIX", 1, 0, bytes(16)), "head of tables, or newer")
+        require((magic, version, features & ~FEATURES, zero) == (b"CKIX", 1, 0, bytes(16)), "head of tables, or newer")
         require(all(count <= limit for count, (_, limit) in zip(counts, ROWS.values())), "counts of tables")
         sizes = {name: count * struct.calcsize(row) for count, (name, (row, _)) in zip(counts, ROWS.items())}
         require(64 + sum(sizes.values()) == len(tables), "size of tables")

@@ -38,7 +38,7 @@ static void decode_hostile(codec *c, const uint8_t *data, size_t size)
 
 static codec_plan plan_from(const uint8_t *data)
 {
-    return (codec_plan){.mode = (codec_mode)(data[0] % 8),
+    return (codec_plan){.mode = (codec_mode)(data[0] % 10),
                         .width = 1u << (data[0] >> 3 & 3),
                         .dtype = (ckpt_dtype)(data[1] % 18),
                         .level = data[0] >> 5 & 3,
