@@ -12,6 +12,7 @@
 
 #define DCP_METADATA_NAME ".metadata"
 #define DCP_SUFFIX        ".distcp"
+#define DCP_METADATA_MAX  ((size_t)100 << 20)
 #define DCP_NAMES_MAX     ((size_t)100 << 20) /* bytes of all names together */
 
 typedef struct dcp_part {

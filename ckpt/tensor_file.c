@@ -5,12 +5,13 @@
 #include "file.h"
 #include "utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Tried in this order. */
 static const tensor_format *const FORMATS[] = {
-    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY, &FORMAT_LFS,
+    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_DISTCP, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY, &FORMAT_LFS,
 };
 
 #define FORMAT_COUNT (sizeof FORMATS / sizeof FORMATS[0])
@@ -35,14 +36,41 @@ static int read_memory(const byte_source *source, void *dst, uint64_t offset, si
     return 0;
 }
 
+static int beside_path(const byte_source *source, char **data, size_t *size, const char *name, size_t size_max,
+                       ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    TRY(path_parent(path, source->path, err));
+    TRY(path_join(path, path, name, err));
+    TRY(file_read_all(data, size, path, size_max, err));
+out:
+    return rc;
+}
+
+static int read_part(const byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err)
+{
+    if (!checked_range(offset, size, source->size))
+        return error_set(err, CKPT_EDATA, "%s: a part ends too early", source->path);
+    return source->whole->read(source->whole, dst, source->first + offset, size, err);
+}
+
 void byte_source_fd(byte_source *source, int fd, uint64_t size, const char *path)
 {
-    *source = (byte_source){.size = size, .read = read_fd, .path = path, .fd = fd};
+    *source = (byte_source){.size = size, .read = read_fd, .beside = beside_path, .path = path, .fd = fd};
 }
 
 void byte_source_memory(byte_source *source, const void *data, uint64_t size, const char *path)
 {
     *source = (byte_source){.size = size, .read = read_memory, .path = path, .fd = -1, .data = data};
+}
+
+void byte_source_part(byte_source *source, const byte_source *whole, uint64_t offset, uint64_t size)
+{
+    assert(checked_range(offset, size, whole->size));
+    *source =
+        (byte_source){.size = size, .read = read_part, .path = whole->path, .fd = -1, .whole = whole, .first = offset};
 }
 
 /* ---- Views ------------------------------------------------------------------------------------------------------ */
@@ -141,6 +169,54 @@ int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ck
 out:
     free(view->name);
     view->name = NULL;
+    return rc;
+}
+
+/* A view of the part as one of the file. */
+static int part_view(tensor_view *view, uint64_t offset, const char *prefix, ckpt_error *err)
+{
+    int rc = 0;
+    const bool alone = strcmp(view->name, TENSOR_NAME_ALONE) == 0;
+    const size_t prefix_size = strlen(prefix), name_size = alone ? 0 : strlen(view->name) + 1;
+    char *const name = malloc(prefix_size + name_size + 1);
+
+    FAIL_IF_NULL(name, err);
+    memcpy(name, prefix, prefix_size + 1);
+    if (!alone) {
+        name[prefix_size] = '.';
+        memcpy(name + prefix_size + 1, view->name, name_size);
+    }
+    free(view->name);
+    view->name = name;
+    view->offset += offset;
+out:
+    return rc;
+}
+
+int tensor_file_add_part(tensor_file *file, const tensor_format *format, const byte_source *source, uint64_t offset,
+                         uint64_t size, const char *prefix, ckpt_error *err)
+{
+    int rc = 0;
+    byte_source part;
+    tensor_file found = {0};
+    ckpt_error refusal = {0};
+
+    byte_source_part(&part, source, offset, size);
+    rc = format->parse(&found, &part, &refusal);
+    if (rc == CKPT_EFORMAT || rc == CKPT_ENOTFOUND) {
+        rc = 0;
+        goto out;
+    }
+    if (rc && err)
+        *err = refusal;
+    TRY(rc);
+    for (size_t i = 0; i < found.count; i++) {
+        TRY(part_view(&found.tensors[i], offset, prefix, err));
+        if (tensor_name_valid(found.tensors[i].name))
+            TRY(tensor_file_add(file, &found.tensors[i], source->size, err));
+    }
+out:
+    tensor_file_clear(&found);
     return rc;
 }
 

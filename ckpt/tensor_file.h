@@ -20,13 +20,20 @@
 typedef struct byte_source {
     uint64_t size;
     int (*read)(const struct byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err);
-    const char *path; /* for messages */
-    int fd;           /* for byte_source_fd */
-    const void *data; /* for byte_source_memory */
+    /* Reads all of the file of that name in the same folder, malloc'ed; NULL where there is no folder. */
+    int (*beside)(const struct byte_source *source, char **data, size_t *size, const char *name, size_t size_max,
+                  ckpt_error *err);
+    const char *path;                /* for messages, and for `beside` */
+    int fd;                          /* for byte_source_fd */
+    const void *data;                /* for byte_source_memory */
+    const struct byte_source *whole; /* for byte_source_part */
+    uint64_t first;
 } byte_source;
 
 void byte_source_fd(byte_source *source, int fd, uint64_t size, const char *path);
 void byte_source_memory(byte_source *source, const void *data, uint64_t size, const char *path);
+/* The bytes [offset, offset + size) of another source, which has to outlive it. */
+void byte_source_part(byte_source *source, const byte_source *whole, uint64_t offset, uint64_t size);
 
 /* A named view of the file's bytes: element (i, j, ...) stands at offset + (i * stride[0] + j * stride[1] + ...) *
  * size. */
@@ -58,7 +65,8 @@ typedef struct tensor_format {
     int (*parse)(tensor_file *out, const byte_source *source, ckpt_error *err);
 } tensor_format;
 
-extern const tensor_format FORMAT_SAFETENSORS, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ, FORMAT_LFS;
+extern const tensor_format FORMAT_SAFETENSORS, FORMAT_DISTCP, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ,
+    FORMAT_LFS;
 
 /* Parses the file by the formats whose probe fits, in turn: a parser that finds another kind of file (two formats are
  * zip archives) says CKPT_ENOTFOUND and the next one is asked. *out is an empty list of format "opaque" where none
@@ -71,6 +79,10 @@ void tensor_file_clear(tensor_file *file);
 /* Appends a view, taking `name` over (freed on error too). CKPT_EFORMAT when the name is not valid, the span does not
  * lie inside the file, or the tensor has more bytes than the file. */
 int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ckpt_error *err);
+/* Appends the tensors that a format finds in a part of the file: their names have `prefix` and a dot in front, and one
+ * that stands alone in the part is called `prefix`. What the format refuses stays bytes. */
+int tensor_file_add_part(tensor_file *file, const tensor_format *format, const byte_source *source, uint64_t offset,
+                         uint64_t size, const char *prefix, ckpt_error *err);
 int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err);
 /* Fills stride row-major, contiguous and span_bytes from shape and dtype; CKPT_EFORMAT on overflow. */
 int tensor_view_row_major(tensor_view *view, ckpt_error *err);

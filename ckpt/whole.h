@@ -14,7 +14,6 @@
 #define WHOLE_DEPTH_MAX   128
 #define WHOLE_ENTRIES_MAX (1u << 20) /* of one folder */
 #define WHOLE_JSON_MAX    ((size_t)64 << 20)
-#define WHOLE_PICKLE_MAX  ((size_t)100 << 20)
 
 typedef struct whole_verdict {
     ckpt_file_state state;

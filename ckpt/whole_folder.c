@@ -186,12 +186,11 @@ static int distributed_judge(folder *f, ckpt_error *err)
         goto out;
     }
     TRY(path_join(path, f->path, DCP_METADATA_NAME, err));
-    TRY(file_read_all(&data, &size, path, WHOLE_PICKLE_MAX, err));
+    TRY(file_read_all(&data, &size, path, DCP_METADATA_MAX, err));
     rc = dcp_metadata_read(&metadata, data, size, &why);
-    TRY(error_pass_own(err, &why));
     if (rc)
         whole_say(f->verdict, CKPT_FILE_CUT_OFF, DCP_METADATA_NAME ": %s", why.message);
-    rc = 0;
+    TRY(error_pass_own(err, &why));
     TRY(parts_judge(f, &metadata, err));
     f->any_whole = true;
 out:

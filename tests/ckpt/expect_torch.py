@@ -10,7 +10,9 @@ golden inputs.
 """
 import ctypes
 import hashlib
+import io
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -84,6 +86,19 @@ def expect_torch(path):
         yield torch_line(name, tensor)
 
 
+def expect_distcp(path):
+    """The parts in the order of the file; a piece that does not begin at 0 has its place behind its name."""
+    metadata = pickle.loads((path.parent / ".metadata").read_bytes())
+    data = path.read_bytes()
+    parts = [(info.offset, info.length, key) for key, info in metadata.storage_data.items()
+             if info.relative_path == path.name]
+    for offset, length, key in sorted(parts, key=lambda part: part[0]):
+        place = "@" + ",".join(map(str, key.offset)) if key.offset and any(key.offset) else ""
+        value = torch.load(io.BytesIO(data[offset:offset + length]), weights_only=False)
+        for name, tensor in torch_tensors(value, [key.fqn + place]):
+            yield torch_line(name, tensor)
+
+
 def expect_safetensors(path):
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
@@ -115,7 +130,8 @@ def expect_npz(path):
                 yield numpy_line(name, archive[name])
 
 
-READERS = {".pt": expect_torch, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
+READERS = {".pt": expect_torch, ".pth": expect_torch, ".bin": expect_torch, ".ckpt": expect_torch,
+           ".distcp": expect_distcp, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
 # What ckpt refuses, by design: TorchScript, packed members, and what are no plain numbers.
 OPAQUE = {"script.pt", "compressed.npz", "object.npy", "record.npy", "big_endian.npy"}
 
@@ -126,10 +142,10 @@ def is_opaque(path):
 
 def main():
     golden = Path(sys.argv[1])
-    for path in sorted(p for folder in ("torch", "trajectory-tiny", "cases") for p in (golden / folder).iterdir()):
+    for path in sorted(p for folder in ("torch", "trajectory-tiny", "cases", "folders") for p in (golden / folder).rglob("*")):
         if path.suffix not in READERS or is_opaque(path):
             continue
-        target = golden / "expected" / path.parent.name / (path.name + ".txt")
+        target = golden / "expected" / path.relative_to(golden).with_name(path.name + ".txt")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("".join(READERS[path.suffix](path)), encoding="utf-8")
 

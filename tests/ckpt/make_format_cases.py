@@ -165,6 +165,32 @@ def distributed(out):
     torch.distributed.checkpoint.save(state, storage_writer=writer, no_dist=True)
 
 
+def pieces(out):
+    """A tensor in two pieces, as two ranks write it; here one rank writes both."""
+    from torch.distributed.checkpoint import metadata, planner
+    whole = torch.arange(12.0).reshape(4, 3)
+
+    class TwoPieces(torch.distributed.checkpoint.DefaultSavePlanner):
+        def create_local_plan(self):
+            plan = super().create_local_plan()
+            properties = metadata.TensorProperties.create_from_tensor(whole)
+            for first in (0, 2):
+                chunk = metadata.ChunkStorageMetadata(torch.Size([first, 0]), torch.Size([2, 3]))
+                plan.items.append(planner.WriteItem(
+                    index=metadata.MetadataIndex("weight", chunk.offsets), type=planner.WriteItemType.SHARD,
+                    tensor_data=planner.TensorWriteData(chunk=chunk, properties=properties, size=whole.size())))
+            self.plan = plan
+            return plan
+
+        def resolve_data(self, item):
+            if item.index.fqn == "weight":
+                return whole[item.index.offset[0]:item.index.offset[0] + 2].clone()
+            return super().resolve_data(item)
+
+    torch.distributed.checkpoint.save({"step": torch.tensor(7)}, checkpoint_id=out / "pieces", planner=TwoPieces(),
+                                      no_dist=True)
+
+
 def lightning(out):
     import pytorch_lightning
 
@@ -190,7 +216,7 @@ def lightning(out):
 def main():
     out = Path(sys.argv[1])
     cases, folders = out / "cases", out / "folders"
-    for name in ("checkpoint-2", "sharded", "distributed", "lightning"):
+    for name in ("checkpoint-2", "sharded", "distributed", "pieces", "lightning"):
         shutil.rmtree(folders / name, ignore_errors=True)
     torch.manual_seed(1)
     legacy(cases)
@@ -202,6 +228,7 @@ def main():
     trainer(folders)
     sharded(folders)
     distributed(folders)
+    pieces(folders)
     lightning(folders)
 
 

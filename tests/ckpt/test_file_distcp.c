@@ -1,0 +1,106 @@
+/* Distributed checkpoints: parts one behind the other, found by the file beside them. */
+#include "tensor_described.h"
+
+#include "dcp.h"
+
+/* ---- What is read ----------------------------------------------------------------------------------------------- */
+
+static void parts_read_as_pytorch_reads_them(void **state)
+{
+    (void)state;
+    assert_reads_as_expected("folders/distributed/__0_0.distcp", "distcp");
+    assert_reads_as_expected("folders/distributed/__0_1.distcp", "distcp");
+    assert_reads_as_expected("folders/pieces/__0_0.distcp", "distcp");
+}
+
+static void a_file_alone_is_no_distributed_checkpoint(void **state)
+{
+    tensor_file file;
+    char why[256];
+    (void)state;
+    input in = input_golden("folders/distributed/__0_0.distcp");
+    input_read(&file, why, in.data, in.size);
+    assert_string_equal(file.format, "opaque");
+    tensor_file_clear(&file);
+    input_free(&in);
+}
+
+/* ---- The metadata ----------------------------------------------------------------------------------------------- */
+
+static void the_metadata_names_every_part_with_its_place(void **state)
+{
+    dcp_metadata metadata;
+    (void)state;
+    input in = input_golden("folders/distributed/.metadata");
+    assert_int_equal(dcp_metadata_read(&metadata, in.data, in.size, NULL), 0);
+    assert_int_equal(metadata.count, 32); /* as Python counts them */
+    for (size_t i = 1; i < metadata.count; i++) /* they fill their files */
+        assert_int_equal(metadata.parts[i].offset, strcmp(metadata.parts[i].file, metadata.parts[i - 1].file)
+                                                       ? 0
+                                                       : metadata.parts[i - 1].offset + metadata.parts[i - 1].size);
+    dcp_metadata_clear(&metadata);
+    input_free(&in);
+}
+
+#define DCP                "torch.distributed.checkpoint."
+#define TEXT(length, text) "X" length "\0\0\0" text
+#define INDEX(name)        "c" DCP "metadata\nMetadataIndex\n)\x81}" TEXT("\3", "fqn") name "sb"
+#define INFO(file, offset, length)                                                                                     \
+    "c" DCP "filesystem\n_StorageInfo\n)\x81}(" TEXT("\x0d", "relative_path") file TEXT("\6", "offset")                \
+        offset TEXT("\6", "length") length "ub"
+#define METADATA(items)                  "\x80\2c" DCP "metadata\nMetadata\n)\x81}" TEXT("\x0c", "storage_data") "}(" items "usb."
+#define PART(name, file, offset, length) METADATA(INDEX(name) INFO(file, offset, length))
+#define NAME_A                           TEXT("\1", "a")
+
+static void assert_metadata_refused(const void *data, size_t size, const char *expected)
+{
+    dcp_metadata metadata;
+    ckpt_error err = {0};
+    assert_int_equal(dcp_metadata_read(&metadata, data, size, &err), CKPT_EFORMAT);
+    if (!strstr(err.message, expected))
+        fail_msg("'%s' does not hold '%s'", err.message, expected);
+    assert_int_equal(metadata.count, 0);
+}
+
+#define ASSERT_METADATA_REFUSED(literal, expected) assert_metadata_refused((literal), sizeof(literal) - 1, (expected))
+
+static void metadata_put_together_by_hand_are_read(void **state)
+{
+    static const char BYTES[] = PART(NAME_A, TEXT("\5", "x.dcp"), "K\3", "K\4");
+    dcp_metadata metadata;
+    (void)state;
+    assert_int_equal(dcp_metadata_read(&metadata, BYTES, sizeof BYTES - 1, NULL), 0);
+    assert_int_equal(metadata.count, 1);
+    assert_string_equal(metadata.parts[0].name, "a");
+    assert_string_equal(metadata.parts[0].file, "x.dcp");
+    assert_int_equal(metadata.parts[0].offset, 3);
+    assert_int_equal(metadata.parts[0].size, 4);
+    dcp_metadata_clear(&metadata);
+}
+
+static void metadata_that_lie_are_refused(void **state)
+{
+    (void)state;
+    ASSERT_METADATA_REFUSED(PART("N", TEXT("\1", "f"), "K\0", "K\1"), "has no name");
+    ASSERT_METADATA_REFUSED(PART(TEXT("\2", "a\n"), TEXT("\1", "f"), "K\0", "K\1"), "has no name");
+    ASSERT_METADATA_REFUSED(PART(NAME_A, "N", "K\0", "K\1"), "has no file");
+    ASSERT_METADATA_REFUSED(PART(NAME_A, TEXT("\4", "../f"), "K\0", "K\1"), "not in the folder");
+    ASSERT_METADATA_REFUSED(PART(NAME_A, TEXT("\2", ".."), "K\0", "K\1"), "not in the folder");
+    ASSERT_METADATA_REFUSED(PART(NAME_A, TEXT("\1", "f"), "J\xff\xff\xff\xff", "K\1"), "no place in its file");
+    ASSERT_METADATA_REFUSED(PART(NAME_A, TEXT("\1", "f"), "K\0", "N"), "no place in its file");
+    ASSERT_METADATA_REFUSED("\x80\2N.", "not the metadata");
+    ASSERT_METADATA_REFUSED("\x80\2c" DCP "metadata\nMetadata\n)\x81.", "no table of parts");
+    ASSERT_METADATA_REFUSED("\x80\2", "ends without STOP");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_read_as_pytorch_reads_them),
+        cmocka_unit_test(a_file_alone_is_no_distributed_checkpoint),
+        cmocka_unit_test(the_metadata_names_every_part_with_its_place),
+        cmocka_unit_test(metadata_put_together_by_hand_are_read),
+        cmocka_unit_test(metadata_that_lie_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
