@@ -161,7 +161,8 @@ typedef struct resumption {
     ckpt_training *training;
     const ckpt_recipe *recipe; /* or NULL */
     const ckpt_training_options *options;
-    bool same; /* the bits of what follows will be those of a run never stopped */
+    bool same;  /* the bits of what follows will be those of a run never stopped */
+    bool lossy; /* the state is not the one that the run had */
     char why[TRAINING_TEXT_SIZE / 2];
 } resumption;
 
@@ -276,6 +277,19 @@ out:
     return rc;
 }
 
+/* A save may have left the optimizer out, which is no damage. */
+static int optimizer_check(const ckpt_content *content, size_t file, const char *lossy, ckpt_error *err)
+{
+    const ckpt_file_info *const f = ckpt_content_file(content, file);
+
+    for (size_t i = 0; i < f->tensor_count; i++)
+        if (strncmp(ckpt_content_tensor(content, f->tensor_first + i)->name, "optimizer.", strlen("optimizer.")) == 0)
+            return 0;
+    const int rc = error_set(err, CKPT_EUSAGE, "the checkpoint has no optimizer, so no training can go on (%s)", lossy);
+    error_hint(err, "`ckpt eval` and `ckpt predict` need none; `ckpt log` shows which checkpoints are not lossy");
+    return rc;
+}
+
 /* Forgets what was made of a checkpoint that turned out to be damaged. */
 static void training_reset(ckpt_training *g)
 {
@@ -302,12 +316,18 @@ static int take(void *payload, ckpt_content *content, size_t file, const ckpt_in
     TRY(backend_again(g, &values, &recorded.environment, r->options->threads, err));
     TRY(data_begin_again(&data, r, &values, recorded.data_digest, info, err));
     TRY(weights_check(&values, data, content, file, err));
+    const char *const lossy = run_meta_get(info, CKPT_META_LOSSY);
+    if (lossy)
+        TRY(optimizer_check(content, file, lossy, err));
     dataset *const taken = data;
     data = NULL;
     TRY(trainer_open(&g->trainer, &values, g->backend, taken, r->options->profile, err));
     TRY(trainer_restore(&g->trainer, &recorded, content, file, err));
     TRY(limits_check(g, err));
     r->same = environment_same(r->why, sizeof r->why, &recorded.environment, &g->trainer.state.environment);
+    r->lossy = lossy != NULL;
+    if (lossy)
+        snprintf(r->why, sizeof r->why, "%s", lossy);
     /* Only the last checkpoint of a run has it. */
     const char *const accuracy = run_meta_get(info, RUN_META_TEST_ACC);
     g->test_accuracy = NOT_KNOWN;
@@ -323,11 +343,14 @@ out:
 static void started_again(ckpt_training *g, const resumption *r)
 {
     const state *const s = &g->trainer.state;
+    const char *const how = r->lossy  ? "not exact, the checkpoint is lossy: "
+                            : r->same ? "identical"
+                                      : "equivalent: ";
 
     snprintf(g->started, sizeof g->started,
              "resumed %s in epoch %" PRIu64 " of %" PRIu64 ", at step %" PRIu64 " of %" PRIu64 " (%s%s)",
              s->recipe.name, s->epoch < s->recipe.epochs ? s->epoch + 1 : s->recipe.epochs, s->recipe.epochs, s->step,
-             trainer_steps_total(&g->trainer), r->same ? "identical" : "equivalent: ", r->why);
+             trainer_steps_total(&g->trainer), how, r->why);
 }
 
 int ckpt_training_resume(ckpt_training **out, const char *name, const ckpt_recipe *recipe,

@@ -7,7 +7,7 @@ import argparse, configparser, ctypes, functools, hashlib, io, json, os, pathlib
 from collections import namedtuple
 
 CHUNK, NO_PACK, NO_HASH, SIZE_T = 1 << 20, 0xffffffff, bytes(32), ctypes.c_size_t
-FEATURES = 1 << 1  # what may be in `features`: palettes
+FEATURES = 1 << 1 | 1 << 2  # what may be in `features`: palettes, transforms
 LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of the module struct, for elements of so many bytes
 ROWS = {"packs": ("<32s", 2**20), "frames": ("<QQIII5xBxBx3s32s32s", 2**22), "chunks": ("<IQ", 2**25),
         "files": ("<IIIHBBQII16x32s", 2**20), "extents": ("<QQII16x", 2**24), "tensors": ("<32x", 2**22),
@@ -117,7 +117,7 @@ class Pack:
         for number, f in enumerate(self.frames):
             require(1 <= f.size <= 1 << 26 and f.chunk_first + -(-f.size // CHUNK) <= len(self.chunks) and
                     16 <= f.offset <= self.index_offset - sum(coded_size for coded_size, _ in self.chunks_of(f)) and
-                    f.transform == 0 and f.zero == bytes(3), "row of a frame, or newer")
+                    f.transform <= 1 and f.zero == bytes(3), "row of a frame, or newer")
             none = (f.reference_pack, f.reference_frame, f.depth, f.reference_sha256) == (NO_PACK, 0, 0, NO_HASH)
             require(none or f.reference_pack <= len(self.packs) and 1 <= f.depth <= 8 and
                     (f.reference_pack > 0 or f.reference_frame < number), "reference of a frame")

@@ -351,6 +351,15 @@ class FreshStore(Case):
             self.assertEqual(files_below(self.out / id_digits), saved.pop(sequence))
         self.assertEqual(saved, {})
 
+    def test_the_reader_restores_what_was_rounded_before_it_was_saved(self):
+        work, exact = self.folder / "work", GOLDEN / "state" / "state.safetensors"
+        work.mkdir()
+        self.ckpt("init", cwd=work)
+        self.ckpt("save", exact, "--optimizer", "bf16", cwd=work)
+        done = read(work / ".ckpt", self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((self.out / exact.name).read_bytes(), exact.with_name("rounded.safetensors").read_bytes())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -30,8 +30,8 @@ static log_columns columns_find(const ckpt_list *list, size_t count, const char 
         const ckpt_info *info = ckpt_list_get(list, i);
         c.step |= info->step != CKPT_STEP_NONE;
         c.metric |= metric && *print_metric(text, info, metric);
-        c.meta |= info->meta_count > 0;
-        c.message |= info->message[0] || info->tag_count;
+        c.meta |= info->meta_count > (*print_lossy(info) != 0);
+        c.message |= info->message[0] || info->tag_count || *print_lossy(info);
     }
     return c;
 }
@@ -47,16 +47,20 @@ out:
     return rc;
 }
 
-/* "[tag, tag] message": one column, since all others would not leave room for two on 80 columns. malloc'ed. */
+#define LOSSY_MARK "(lossy)"
+
+/* "[tag, tag] (lossy) message": one column, since all others would not leave room for two on 80 columns. malloc'ed. */
 static char *message_text(const ckpt_info *info)
 {
     char *tags = print_tags(info), *text = NULL;
-    size_t size = tags ? strlen(tags) + strlen(info->message) + sizeof("[] ") : 0;
+    const char *const lossy = *print_lossy(info) ? LOSSY_MARK : "";
+    size_t size = tags ? strlen(tags) + strlen(info->message) + sizeof("[]  " LOSSY_MARK) : 0;
 
     if (tags)
         text = malloc(size);
     if (text)
-        snprintf(text, size, "%s%s%s%s%s", *tags ? "[" : "", tags, *tags ? "]" : "", *tags && *info->message ? " " : "",
+        snprintf(text, size, "%s%s%s%s%s%s%s", *tags ? "[" : "", tags, *tags ? "]" : "",
+                 *tags && (*lossy || *info->message) ? " " : "", lossy, *lossy && *info->message ? " " : "",
                  info->message);
     free(tags);
     return text;
@@ -175,7 +179,8 @@ const command CMD_LOG = {
     .about = "SIZE is what the files take as they are, STORED what saving them added to the store. META shows what "
              "`save --meta` gave. On a terminal what `best` looks at has a column of its own, numbers have 6 digits, "
              "long values stand behind, and META is left out where it has no room. Tags stand in brackets before the "
-             "message. With --json each checkpoint is one line.",
+             "message, and (lossy) where tensors were rounded or left out, which `show` tells more of. With --json "
+             "each checkpoint is one line.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
     .options = OPTIONS,

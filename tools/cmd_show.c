@@ -72,6 +72,8 @@ static int print_info(const ckpt_content *content, ckpt_error *err)
         print_field("tags", tags);
     if (*meta)
         print_field("meta", meta);
+    if (*print_lossy(info))
+        print_field("lossy", print_lossy(info));
     if (*level)
         print_field("level", level);
     print_field("size", print_sizes(sizes, info->raw_bytes, info->stored_bytes));

@@ -109,6 +109,11 @@ static bool meta_is_long(const ckpt_value *m)
     return strlen(m->value) > SHORT_MAX;
 }
 
+static bool meta_is_skipped(const ckpt_value *m, const char *skip)
+{
+    return (skip && strcmp(m->key, skip) == 0) || strcmp(m->key, CKPT_META_LOSSY) == 0;
+}
+
 char *print_meta(const ckpt_info *info, bool brief, const char *skip)
 {
     size_t size = 1, used = 0;
@@ -120,7 +125,7 @@ char *print_meta(const ckpt_info *info, bool brief, const char *skip)
     text[0] = 0;
     for (unsigned pass = brief ? 0 : 1; pass < 2; pass++)
         for (size_t i = 0; i < info->meta_count; i++)
-            if (!(skip && strcmp(info->meta[i].key, skip) == 0) && (!brief || meta_is_long(&info->meta[i]) == pass))
+            if (!meta_is_skipped(&info->meta[i], skip) && (!brief || meta_is_long(&info->meta[i]) == pass))
                 meta_append(text, size, &used, &info->meta[i], brief);
     return text;
 }
@@ -130,6 +135,14 @@ const char *print_metric(char out[PRINT_METRIC_SIZE], const ckpt_info *info, con
     for (size_t i = 0; i < info->meta_count; i++)
         if (strcmp(info->meta[i].key, key) == 0)
             return number_text(out, info->meta[i].value);
+    return "";
+}
+
+const char *print_lossy(const ckpt_info *info)
+{
+    for (size_t i = 0; i < info->meta_count; i++)
+        if (strcmp(info->meta[i].key, CKPT_META_LOSSY) == 0)
+            return info->meta[i].value;
     return "";
 }
 

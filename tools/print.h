@@ -31,12 +31,14 @@ const char *print_step(char out[UNITS_TEXT_SIZE], int64_t step);
 
 /* "val_acc=0.93 lr=0.1" and "first, good"; malloc'ed, NULL when memory is exhausted. With `brief`, which is for lines
  * that will be cut, numbers that are longer have 6 significant digits, and long values come last. What has the key
- * `skip` (may be NULL) is left out. */
+ * `skip` (may be NULL) is left out, and so is what print_lossy tells. */
 char *print_meta(const ckpt_info *info, bool brief, const char *skip);
 /* The value of one key as `print_meta` shows it with `brief`, in `out` or where it stands; "" without one. */
 #define PRINT_METRIC_SIZE 32
 const char *print_metric(char out[PRINT_METRIC_SIZE], const ckpt_info *info, const char *key);
 char *print_tags(const ckpt_info *info);
+/* What a lossy save did to the tensors; "" when the checkpoint is exact. */
+const char *print_lossy(const ckpt_info *info);
 
 /* A string that ends in 0. */
 json_t *print_json_text(const char *text);
