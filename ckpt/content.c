@@ -219,6 +219,7 @@ void ckpt_content_close(ckpt_content *c)
     tensor_file_clear(&c->plain);
     file_close(&c->fd);
     free(c->plain_path);
+    TRY(content_add_packed(c, err));
     snapshot_clear(&c->snap);
     tag_rows_free(c->tags, c->tag_count);
     free(c->tag_names);
@@ -237,6 +238,7 @@ const ckpt_info *ckpt_content_info(const ckpt_content *content)
 {
     return content->store ? &content->info : NULL;
 }
+    content_packed_clear(c);
 
 size_t ckpt_content_file_count(const ckpt_content *content)
 {
@@ -462,6 +464,14 @@ static int read_element(void *dst, ckpt_content *c, size_t file, uint64_t offset
         TRY(content_read_bytes(c->window, c, file, start, n, err));
         c->window_size = n;
         c->window_file = file;
+/* Bytes behind the beginning of the file that holds a tensor, or of the member where that is packed. */
+static int read_place(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err)
+{
+    if (c->packed && c->packed[tensor])
+        return content_read_packed(dst, c, tensor, offset, size, err);
+    return content_read_bytes(dst, c, c->tensors[tensor].file, offset, size, err);
+}
+
         c->window_offset = start;
     }
     memcpy(dst, c->window + (offset - c->window_offset), width);
@@ -485,7 +495,11 @@ static int read_strided(unsigned char *dst, ckpt_content *c, size_t tensor, uint
         uint64_t element = 0;
         for (unsigned d = 0; d < t->rank; d++)
             element += at[d] * (uint64_t)t->stride[d];
-        TRY(read_element(dst + i * width, c, t->file, c->tensor_offsets[tensor] + element * width, width, err));
+        const uint64_t offset = c->tensor_offsets[tensor] + element * width;
+        if (c->packed && c->packed[tensor])
+            TRY(content_read_packed(dst + i * width, c, tensor, offset, width, err));
+        else
+            TRY(read_element(dst + i * width, c, t->file, offset, width, err));
         for (unsigned d = t->rank; d-- > 0 && ++at[d] == t->shape[d];)
             at[d] = 0;
     }
@@ -506,8 +520,8 @@ int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t 
     if (count == 0)
         goto out;
     if (t->contiguous)
-        TRY(content_read_bytes(dst, content, t->file, content->tensor_offsets[tensor] + first * width,
-                               (size_t)(count * width), err));
+        TRY(read_place(dst, content, tensor, content->tensor_offsets[tensor] + first * width, (size_t)(count * width),
+                       err));
     else
         TRY(read_strided(dst, content, tensor, first, count, err));
 out:

@@ -5,6 +5,8 @@
 #include "store_internal.h"
 #include "tensor_file.h"
 
+#include "zipdir.h"
+
 /* Decoded chunks kept while the small pieces of a file, which lie in a few groups, are read in the file's order. */
 #define CONTENT_CHUNKS_MAX 12
 typedef struct content_chunk {
@@ -33,6 +35,12 @@ typedef struct content_file {
     uint32_t row;            /* in the pack's table of files */
 } content_file;
 
+/* A tensor that does not lie in the file as it is. */
+typedef struct content_packed {
+    char *name;
+    zip_entry entry; /* of the member that holds it; entry.name is not kept */
+} content_packed;
+
 struct ckpt_content {
     ckpt_store *store; /* NULL for a plain file */
     snapshot snap;
@@ -51,6 +59,10 @@ struct ckpt_content {
     content_file *files;
     ckpt_tensor_info *tensors;
     uint64_t *tensor_offsets; /* of element 0 in its file */
+
+    content_packed **packed; /* of each tensor, NULL for one that lies in the file; NULL when all do */
+    unsigned char *unpacked; /* the member read last */
+    size_t unpacked_tensor;
 
     frame_reader *reader; /* made on first read */
     content_chunk chunks[CONTENT_CHUNKS_MAX];
@@ -71,6 +83,14 @@ typedef int (*content_work_fn)(void *payload, ckpt_content **content, ckpt_error
 int content_work(bool *fell_back, ckpt_store *store, const char *name, content_work_fn run, void *payload,
                  ckpt_error *err);
 bool content_may_fall_back(const char *name);
+
+/* content_packed.c: lists the compressed members of .npz files too, behind the other tensors of their file; those whose
+ * arrays are no plain numbers are left out. Only for contents that are looked at: it takes time, and members are no
+ * part of a restore. */
+int content_add_packed(ckpt_content *c, ckpt_error *err);
+/* Bytes of the unpacked member of such a tensor. */
+int content_read_packed(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err);
+void content_packed_clear(ckpt_content *c);
 
 /* Bytes of the unit that begins `inside` an extent, and its place; `own` is the pack whose index has the extent. */
 size_t content_unit_size(const pack_extent *e, uint64_t inside);

@@ -114,7 +114,9 @@ out:
 
 static int content_keep(void *payload, ckpt_content **content, ckpt_error *err)
 {
-    (void)err;
+    int rc = 0;
+
+    TRY(content_add_packed(*content, err));
     *(ckpt_content **)payload = *content;
     *content = NULL;
     return 0;
@@ -136,7 +138,10 @@ static int content_lend(void *payload, ckpt_content **content, ckpt_error *err)
 {
     const content_user *const user = payload;
 
-    return user->use(user->payload, *content, err);
+    TRY(content_add_packed(*content, err));
+    TRY(user->use(user->payload, *content, err));
+out:
+    return rc;
 }
 
 int ckpt_content_use(ckpt_store *store, const char *name, ckpt_content_fn use, void *payload, ckpt_error *err)

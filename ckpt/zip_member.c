@@ -1,7 +1,10 @@
 #include "zip_member.h"
 
 #include "fail.h"
+#include "hash.h"
+#include "inflate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool zip_member_probe(const unsigned char *head, size_t head_size, uint64_t size)
@@ -41,4 +44,39 @@ int zip_member_locate(uint64_t *offset, const zip_entry *entry, const byte_sourc
     if (entry->method != ZIP_METHOD_STORED)
         return error_set(err, CKPT_EFORMAT, "member %.200s is compressed", entry->name);
     return zip_entry_locate(offset, entry, &zip, err);
+}
+
+int zip_member_unpack(unsigned char **data, const zip_entry *entry, const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    const zip_source zip = zip_member_source(source);
+    unsigned char *packed = NULL, *unpacked = NULL;
+    uint64_t offset;
+
+    FAIL_IF(entry->flags & ZIP_FLAG_ENCRYPTED, err, CKPT_EFORMAT, "member %.200s is encrypted", entry->name);
+    FAIL_IF(entry->method != ZIP_METHOD_DEFLATE, err, CKPT_EFORMAT, "member %.200s is packed by an unknown method",
+            entry->name);
+    FAIL_IF(entry->size > ZIP_MEMBER_UNPACKED_MAX, err, CKPT_EFORMAT, "member %.200s is larger than %u MiB",
+            entry->name, (unsigned)(ZIP_MEMBER_UNPACKED_MAX >> 20));
+    FAIL_IF(entry->size_packed < entry->size / INFLATE_RATIO_MAX, err, CKPT_EFORMAT,
+            "member %.200s cannot be so much smaller than its data", entry->name);
+    TRY(zip_entry_locate(&offset, entry, &zip, err));
+    packed = malloc((size_t)entry->size_packed + 1);
+    unpacked = malloc((size_t)entry->size + 1);
+    FAIL_IF_NULL(packed && unpacked, err);
+    TRY(source->read(source, packed, offset, (size_t)entry->size_packed, err));
+    rc = inflate_exactly(unpacked, (size_t)entry->size, packed, (size_t)entry->size_packed, err);
+    if (rc == 0 && entry->crc32 && crc32_of(0, unpacked, (size_t)entry->size) != entry->crc32)
+        rc = error_set(err, CKPT_EDATA, "does not match its CRC");
+    if (rc == CKPT_EDATA) {
+        error_prefix(err, "member %.200s", entry->name);
+        rc = error_recode(err, CKPT_EFORMAT);
+    }
+    TRY(rc);
+    *data = unpacked;
+    unpacked = NULL;
+out:
+    free(packed);
+    free(unpacked);
+    return rc;
 }

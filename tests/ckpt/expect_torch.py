@@ -126,14 +126,14 @@ def expect_npy(path):
 def expect_npz(path):
     with numpy.load(path, allow_pickle=True) as archive:
         for name in archive.files:
-            if archive[name].dtype.kind != "O":
+            if archive[name].dtype.kind not in "OV" and archive[name].dtype.byteorder != ">":
                 yield numpy_line(name, archive[name])
 
 
 READERS = {".pt": expect_torch, ".pth": expect_torch, ".bin": expect_torch, ".ckpt": expect_torch,
            ".distcp": expect_distcp, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
-# What ckpt refuses, by design: TorchScript, packed members, and what are no plain numbers.
-OPAQUE = {"script.pt", "compressed.npz", "object.npy", "record.npy", "big_endian.npy"}
+# What ckpt refuses, by design: TorchScript, and what are no plain numbers.
+OPAQUE = {"script.pt", "object.npy", "record.npy", "big_endian.npy"}
 
 
 def is_opaque(path):

@@ -38,11 +38,13 @@ static inline void numbers_text(char out[256], const uint64_t *numbers, unsigned
 /* Golden inputs that have a list of tensors. */
 static const char *const EXPECTED_FILES[] = {
     "cases/adam.pt",
+    "cases/compressed.npz",
     "cases/fortran.npy",
     "cases/matrix.npy",
     "cases/mixed.npz",
     "cases/module.pt",
     "cases/nesting.pt",
+    "cases/packed.npz",
     "cases/scalar.npy",
     "cases/special_tensors.pt",
     "cases/views.pt",

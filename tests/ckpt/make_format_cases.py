@@ -101,6 +101,15 @@ def exported(out):
             smaller.writestr(name, b"{}" if name.endswith("model.json") else archive.read(name))
 
 
+# ---- NumPy ----------------------------------------------------------------------------------------------------------
+
+def packed(out):
+    matrix = numpy.arange(12, dtype="<f4").reshape(3, 4)
+    numpy.savez_compressed(out / "packed.npz", matrix=matrix, fortran=numpy.asfortranarray(matrix), step=numpy.int64(7),
+                           big_endian=matrix.astype(">f4"), record=numpy.zeros(2, dtype=[("a", "<i4"), ("b", "<f8")]),
+                           object=numpy.array([None]), empty=numpy.zeros((0, 3), "<i2"), flags=matrix > 5)
+
+
 # ---- HDF5 and Keras -------------------------------------------------------------------------------------------------
 
 def hdf5(out):
@@ -223,6 +232,7 @@ def main():
     archives(cases)
     torch.save(rebuilt(), cases / "rebuilt.pt")
     exported(cases)
+    packed(cases)
     hdf5(cases)
     keras_files(cases)
     trainer(folders)

@@ -1,0 +1,114 @@
+/* Arrays that an archive holds compressed: listed and read, and left out where they lie. */
+#include "tensor_input.h"
+
+#include "must.h"
+#include "temp_dir.h"
+
+#include <stdio.h>
+
+static char folder[TEMP_PATH_MAX];
+
+static int folder_make(void **state)
+{
+    (void)state;
+    return temp_dir_make(folder);
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    return temp_dir_remove(folder);
+}
+
+static ckpt_content *content_of(const input *in)
+{
+    char path[FILE_PATH_MAX];
+    ckpt_content *content;
+    MUST(path_join(path, folder, "file.npz", ERR));
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(in->data, 1, in->size, file), in->size);
+    assert_int_equal(fclose(file), 0);
+    MUST(ckpt_content_open_file(&content, path, ERR));
+    return content;
+}
+
+static void assert_names(const input *in, const char *expected)
+{
+    char names[256] = "";
+    ckpt_content *const content = content_of(in);
+    for (size_t i = 0, used = 0; i < ckpt_content_tensor_count(content); i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s ", ckpt_content_tensor(content, i)->name);
+    assert_string_equal(names, expected);
+    ckpt_content_close(content);
+}
+
+/* Where the local header of the member begins. */
+static size_t member_at(const input *in, const char *name)
+{
+    for (size_t at = 0; at + 30 + strlen(name) <= in->size; at++)
+        if (memcmp(in->data + at, "PK\3\4", 4) == 0 && memcmp(in->data + at + 30, name, strlen(name)) == 0)
+            return at;
+    fail_msg("no member %s", name);
+    return 0;
+}
+
+static void a_member_whose_packed_bytes_are_damaged_is_left_out(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/packed.npz");
+    in.data[member_at(&in, "matrix.npy") + 30 + 10 + 40] ^= 1;
+    assert_names(&in, "fortran step empty flags ");
+    input_free(&in);
+}
+
+static void a_member_with_another_crc_is_left_out(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/packed.npz");
+    for (size_t at = 0; at + 46 + 8 < in.size; at++) /* in the directory; the local header has the true one */
+        if (memcmp(in.data + at, "PK\1\2", 4) == 0 && memcmp(in.data + at + 46, "step.npy", 8) == 0) {
+            memset(in.data + at + 16, 7, 4);
+            memset(in.data + member_at(&in, "step.npy") + 14, 7, 4);
+        }
+    assert_names(&in, "matrix fortran empty flags ");
+    input_free(&in);
+}
+
+/* 10 bytes that say they are a GiB. */
+static void a_member_that_cannot_be_so_small_is_left_out(void **state)
+{
+    static const char PACKED[10] = {0};
+    zip_build zip = {0};
+    (void)state;
+    zip_add(&zip, "bomb.npy", PACKED, sizeof PACKED, 8, 0);
+    store_u32(zip.file.data + 22, 1u << 30);
+    store_u32(zip.directory.data + 24, 1u << 30);
+    input in = zip_finish(&zip);
+    assert_names(&in, "");
+    input_free(&in);
+}
+
+static void members_of_other_methods_and_encrypted_ones_are_left_out(void **state)
+{
+    zip_build zip = {0};
+    (void)state;
+    zip_add(&zip, "bzip2.npy", "0123456789abcdef", 16, 12, 0);
+    zip_add(&zip, "secret.npy", "0123456789abcdef", 16, 8, 1);
+    input in = zip_finish(&zip);
+    assert_names(&in, "");
+    input_free(&in);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_make, folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_member_whose_packed_bytes_are_damaged_is_left_out),
+        TEST(a_member_with_another_crc_is_left_out),
+        TEST(a_member_that_cannot_be_so_small_is_left_out),
+        TEST(members_of_other_methods_and_encrypted_ones_are_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
