@@ -119,7 +119,8 @@ static int content_keep(void *payload, ckpt_content **content, ckpt_error *err)
     TRY(content_add_packed(*content, err));
     *(ckpt_content **)payload = *content;
     *content = NULL;
-    return 0;
+out:
+    return rc;
 }
 
 int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char *name, ckpt_error *err)
@@ -136,6 +137,7 @@ typedef struct content_user {
 
 static int content_lend(void *payload, ckpt_content **content, ckpt_error *err)
 {
+    int rc = 0;
     const content_user *const user = payload;
 
     TRY(content_add_packed(*content, err));
