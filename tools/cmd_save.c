@@ -1,11 +1,10 @@
-#include "output.h"
 #include "policy.h"
 #include "print.h"
+#include "save_view.h"
 #include "session.h"
 
 #include "fail.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@ static const option OPTIONS[] = {
     {"meta", 0, OPT_PAIR, "KEY=VALUE", "keep a value beside it, as val_acc=0.93; may be given several times"},
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
     {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
-    {"level", 0, OPT_CHOICE, "fast|default|max", "in little time, or into few bytes"},
+    {"level", 0, OPT_CHOICE, SAVE_LEVEL_WORDS, "in little time, or into few bytes"},
     {"optimizer", 0, OPT_CHOICE, "bf16", "lossy: round what is not weights to bf16"},
     {"weights-only", 0, OPT_FLAG, NULL, "lossy: leave out what is not weights"},
     {"drop", 0, OPT_LIST, "PATTERN", "lossy: leave out tensors of such names, as 'fc.*'; may be given several times"},
@@ -79,55 +78,6 @@ static void note_best(session *s, const meta_list *meta)
     free(best);
 }
 
-static void print_line(const ckpt_save_result *saved, int64_t step, double seconds)
-{
-    char files[UNITS_TEXT_SIZE], sizes[PRINT_SIZES_SIZE], time[UNITS_TEXT_SIZE];
-
-    printf("saved %.*s", PRINT_ID_DIGITS, saved->id);
-    if (step != CKPT_STEP_NONE)
-        printf(" step %" PRId64, step);
-    printf(": %s, %s, %s\n", print_count(files, saved->files, "file"),
-           print_sizes(sizes, saved->raw_bytes, saved->stored_bytes), print_seconds(time, seconds));
-    if (*saved->lossy) {
-        fputs("lossy: ", stdout);
-        output_text(stdout, saved->lossy);
-        fputc('\n', stdout);
-    }
-}
-
-static int print_json(const ckpt_save_result *saved, int64_t step, double seconds, ckpt_error *err)
-{
-    int rc = 0;
-    json_t *object = json_object();
-
-    TRY(json_out_set(object, "id", print_json_text(saved->id), err));
-    TRY(json_out_set(object, "sequence", json_out_count(saved->sequence), err));
-    TRY(json_out_set(object, "step", print_json_step(step), err));
-    TRY(json_out_set(object, "files", json_out_count(saved->files), err));
-    TRY(json_out_set(object, "tensors", json_out_count(saved->tensors), err));
-    TRY(json_out_set(object, "raw_bytes", json_out_count(saved->raw_bytes), err));
-    TRY(json_out_set(object, "stored_bytes", json_out_count(saved->stored_bytes), err));
-    TRY(json_out_set(object, "coded_bytes", json_out_count(saved->coded_bytes), err));
-    TRY(json_out_set(object, "shared_bytes", json_out_count(saved->shared_bytes), err));
-    TRY(json_out_set(object, "lossy", *saved->lossy ? print_json_text(saved->lossy) : json_null(), err));
-    TRY(json_out_set(object, "seconds", json_out_real(seconds), err));
-    TRY(json_out_value(stdout, object, err));
-out:
-    json_decref(object);
-    return rc;
-}
-
-/* The words of the option are the names of the levels. */
-static ckpt_level level_of(const arguments *args)
-{
-    const char *const word = arguments_text(args, "level");
-    ckpt_level level = CKPT_LEVEL_DEFAULT;
-
-    while (word && ckpt_level_name(level) && strcmp(ckpt_level_name(level), word) != 0)
-        level++;
-    return level;
-}
-
 static int cmd_save(session *s, ckpt_error *err)
 {
     int rc = 0;
@@ -143,7 +93,7 @@ static int cmd_save(session *s, ckpt_error *err)
     options.meta = meta.rows;
     options.meta_count = meta.count;
     options.tag = arguments_text(&s->args, "tag");
-    options.level = level_of(&s->args);
+    options.level = save_view_level(&s->args);
     options.optimizer_bf16 = arguments_text(&s->args, "optimizer") != NULL;
     options.weights_only = arguments_flag(&s->args, "weights-only");
     TRY(arguments_list(&drop, &options.drop_count, &s->args, "drop", err));
@@ -156,10 +106,11 @@ static int cmd_save(session *s, ckpt_error *err)
     TRY(rc);
     session_work_end(s);
     note_best(s, &meta);
+    const save_view view = {.saved = &saved, .step = options.step, .seconds = print_clock() - begin};
     if (s->json)
-        TRY(print_json(&saved, options.step, print_clock() - begin, err));
+        TRY(save_view_json(&view, json_out_value, err));
     else if (!s->quiet)
-        print_line(&saved, options.step, print_clock() - begin);
+        save_view_line(&view);
 out:
     meta_clear(&meta);
     free(drop);

@@ -198,7 +198,8 @@ void session_close(session *s)
 __attribute__((format(printf, 3, 0))) static void say(session *s, log_level level, const char *format, va_list list)
 {
     const char *const work = s->work;
-    const log_sink sink = {.out = stderr, .least = s->quiet ? LOG_WARNING : LOG_NOTE};
+    const log_sink sink = {
+        .out = stderr, .least = s->quiet ? LOG_WARNING : LOG_NOTE, .times = s->log_times};
 
     session_work_end(s); /* the bar makes room */
     log_line_list(&sink, level, format, list);

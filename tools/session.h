@@ -17,6 +17,7 @@ typedef struct session {
     const char *store_path; /* --store; NULL: CKPT_STORE or the nearest upwards */
     bool quiet, json;
     bool color; /* of stdout */
+    bool log_times; /* notes and warnings begin with the time: nobody looks on */
     bool catches_signals;
     unsigned threads; /* 0: as many as this process may use */
     ckpt_store *store;
