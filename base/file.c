@@ -135,6 +135,23 @@ out:
     return rc;
 }
 
+int file_write_at(int fd, uint64_t offset, const void *data, size_t size, const char *path, ckpt_error *err)
+{
+    const unsigned char *bytes = data;
+
+    while (size > 0) {
+        const ssize_t n = pwrite(fd, bytes, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_errno(err, n < 0 ? errno : EIO, "write %s", path);
+        bytes += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
 int file_sync(int fd, bool *unsupported, const char *path, ckpt_error *err)
 {
     int rc = 0, failed;

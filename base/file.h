@@ -36,6 +36,8 @@ int file_read_all(char **data, size_t *size, const char *path, size_t size_max, 
 
 /* Writes all of data at the place where fd stands. */
 int file_write(int fd, const void *data, size_t size, const char *path, ckpt_error *err);
+/* Writes all of data at an offset. */
+int file_write_at(int fd, uint64_t offset, const void *data, size_t size, const char *path, ckpt_error *err);
 /* fsync. Returns 0 too where the file system cannot do it (EINVAL, ENOTSUP, ENOSYS), and then sets *unsupported, which
  * may be NULL. Any other failure means that data are lost; it is not tried again. */
 int file_sync(int fd, bool *unsupported, const char *path, ckpt_error *err);
@@ -107,6 +109,10 @@ int file_link(const char *path, const char *target, ckpt_error *err);
 /* Moves a file away from its name, to "<path>.<random>.tmp", which is written to `aside`. Of several processes that try
  * this at the same time one has it; the others get CKPT_ENOTFOUND. */
 int file_move_aside(char aside[FILE_PATH_MAX], const char *path, ckpt_error *err);
+
+/* Gives a file the second name `kept` too, durably, so that it stays when another file takes the place of the first. On
+ * a file system without hard links it is moved there. *exists: something has that name already, and nothing was done. */
+int file_keep(bool *exists, const char *kept, const char *path, ckpt_error *err);
 
 /* Removes a file and fsyncs its folder; a missing file is no error. */
 int file_remove(const char *path, ckpt_error *err);

@@ -346,6 +346,31 @@ out:
     return rc;
 }
 
+int file_keep(bool *exists, const char *kept, const char *path, ckpt_error *err)
+{
+    int rc = 0, failed;
+    char dir[FILE_PATH_MAX];
+
+    do
+        failed = link(path, kept) ? errno : 0;
+    while (failed == EINTR);
+    *exists = failed == EEXIST;
+    if (*exists)
+        goto out;
+    if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK)
+        do
+            failed = rename(path, kept) ? errno : 0;
+        while (failed == EINTR);
+    if (failed) {
+        rc = error_errno(err, failed, "keep %s as %s", path, kept);
+        goto out;
+    }
+    TRY(path_parent(dir, kept, err));
+    TRY(dir_sync(dir, NULL, err));
+out:
+    return rc;
+}
+
 int file_remove(const char *path, ckpt_error *err)
 {
     int rc = 0, failed;

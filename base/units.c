@@ -195,6 +195,25 @@ static int fail_duration(const char *text, ckpt_error *err)
     return CKPT_EUSAGE;
 }
 
+int parse_share(double *share, const char *text, ckpt_error *err)
+{
+    char number[UNITS_TEXT_SIZE];
+    const size_t length = strlen(text);
+    double percent = 0;
+
+    if (length >= 2 && length <= sizeof number && text[length - 1] == '%') {
+        memcpy(number, text, length - 1);
+        number[length - 1] = 0;
+        if (is_digit(*number) && parse_double(&percent, number, NULL) == 0 && percent <= 100) {
+            *share = percent / 100;
+            return 0;
+        }
+    }
+    error_set(err, CKPT_EUSAGE, "\"%.*s\" is not a share", SHOWN_MAX, text);
+    error_hint(err, "write 5%% or 0.5%%");
+    return CKPT_EUSAGE;
+}
+
 int parse_duration(uint64_t *seconds, const char *text, ckpt_error *err)
 {
     static const unit DURATIONS[] = {{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};

@@ -30,6 +30,9 @@ int parse_size(uint64_t *bytes, const char *text, ckpt_error *err);
 /* Seconds, of whole numbers with d, h, m, s, each at most once. A number without a unit is refused, but for 0. */
 int parse_duration(uint64_t *seconds, const char *text, ckpt_error *err);
 
+/* A share from "0%" to "100%", as 0 to 1. */
+int parse_share(double *share, const char *text, ckpt_error *err);
+
 void format_size(char out[UNITS_TEXT_SIZE], uint64_t bytes); /* "512 B", "12.3 MiB" */
 void format_rate(char out[UNITS_TEXT_SIZE], double bytes_per_second);
 void format_count(char out[UNITS_TEXT_SIZE], uint64_t count);     /* "950", "11.2 M": powers of 1000 */

@@ -202,8 +202,7 @@ out:
     return rc;
 }
 
-/* SHA-256 over all bytes of an open file. */
-static int file_hash(sha256 *out, int fd, uint64_t size, ckpt_error *err)
+int pack_bytes_hash(sha256 *out, int fd, uint64_t size, ckpt_error *err)
 {
     int rc = 0;
     sha256_stream *stream = NULL;
@@ -233,7 +232,7 @@ int pack_check(const pack *p, ckpt_error *err)
     char hex[SHA256_HEX_SIZE];
 
     TRY(pack_hold(&fd, p, err));
-    rc = file_hash(&hash, fd, p->size, err);
+    rc = pack_bytes_hash(&hash, fd, p->size, err);
     pack_let_go(p);
     TRY(rc);
     sha256_hex(hex, &p->name);

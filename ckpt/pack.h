@@ -236,6 +236,8 @@ static inline uint32_t pack_frame_chunks(const pack_frame *frame)
 }
 /* Reads all bytes and compares their SHA-256 with the name: CKPT_EDATA. */
 int pack_check(const pack *p, ckpt_error *err);
+/* SHA-256 of all bytes of an open file, which would be its name as a pack. */
+int pack_bytes_hash(sha256 *out, int fd, uint64_t size, ckpt_error *err);
 
 /* ---- A set of open packs (pack_set.c) ---- */
 

@@ -7,6 +7,7 @@
  * It may be stopped anywhere: without its snapshot a pack is only waste, which the next prune finds. */
 #include "prune.h"
 
+#include "parity_dir.h"
 #include "reach.h"
 #include "retention.h"
 #include "verify.h"
@@ -438,6 +439,7 @@ static int packs_remove(pruner *p, ckpt_error *err)
             TRY(pack_path(path, p->store->packs_dir, &candidate->name, err));
             TRY(file_unlink(path, err));
         }
+        TRY(parity_drop(&p->result->freed_bytes, p->store, &candidate->name, p->dry_run, err));
         p->result->removed_packs++;
         p->result->freed_bytes += candidate->size;
     }
@@ -483,6 +485,7 @@ static int prune_run(pruner *p, const char *keep, ckpt_error *err)
     TRY(snapshots_remove(p, err));
     if (known) {
         TRY(packs_remove(p, err));
+        TRY(parity_sweep(&p->result->freed_bytes, p->store, p->dry_run, err));
         p->result->held_bytes = reach_held_bytes(&p->reach);
     }
     TRY(sweep_tmp(&swept, p->store, p->guard && prune_guard_writers(p->guard) == 0, p->dry_run, err));

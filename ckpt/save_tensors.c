@@ -183,6 +183,7 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
     TRY(parts_make(&parts, file_name, values, value_count, err));
     TRY(saver_open(&s, &sequence, store, own_options.level, carry, err));
     s.total_bytes = parts.source.size;
+    s.parity = own_options.parity > 0 ? own_options.parity : s.parity;
     s.rules = transform_rules_of(&own_options);
     s.source = &parts.source;
     TRY(save_file(&s, file_name, 0644, err));

@@ -56,8 +56,10 @@ static const struct {
     {"packs", offsetof(ckpt_store, packs_dir)}, {"snapshots", offsetof(ckpt_store, snapshots_dir)},
     {"tags", offsetof(ckpt_store, tags_dir)},   {"intents", offsetof(ckpt_store, intents_dir)},
     {"tmp", offsetof(ckpt_store, tmp_dir)},     {"cache", offsetof(ckpt_store, cache_dir)},
+    {"parity", offsetof(ckpt_store, parity_dir)}, {"damaged", offsetof(ckpt_store, damaged_dir)},
 };
-#define FOLDER_COUNT (sizeof FOLDERS / sizeof FOLDERS[0])
+#define FOLDER_COUNT      (sizeof FOLDERS / sizeof FOLDERS[0])
+#define FOLDER_MADE_COUNT (FOLDER_COUNT - 2) /* the others come when they are needed */
 
 static int paths_fill(ckpt_store *store, const char *path, ckpt_error *err)
 {
@@ -76,7 +78,7 @@ static int folders_make(const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < FOLDER_COUNT; i++)
+    for (size_t i = 0; i < FOLDER_MADE_COUNT; i++)
         TRY(dir_make((const char *)store + FOLDERS[i].member, err));
 out:
     return rc;

@@ -26,7 +26,7 @@ struct ckpt_store {
     char path[FILE_PATH_MAX];      /* .../.ckpt */
     char packs_dir[FILE_PATH_MAX]; /* and so on */
     char snapshots_dir[FILE_PATH_MAX], tags_dir[FILE_PATH_MAX], intents_dir[FILE_PATH_MAX], tmp_dir[FILE_PATH_MAX],
-        cache_dir[FILE_PATH_MAX], config_path[FILE_PATH_MAX];
+        cache_dir[FILE_PATH_MAX], parity_dir[FILE_PATH_MAX], damaged_dir[FILE_PATH_MAX], config_path[FILE_PATH_MAX];
     pack_set *packs;
     unsigned pack_borrowers; /* saves and open contents */
     pool *pool;              /* NULL until store_pool() */

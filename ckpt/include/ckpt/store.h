@@ -114,6 +114,8 @@ typedef struct ckpt_open_options {
 /* Creates `dir`/.ckpt with its folders and a config.ini whose retention fits a 5 GB disk. An existing complete store is
  * left as it is and CKPT_OK returned with *existed true; one whose creation was cut short is completed. */
 CKPT_API int ckpt_store_init(bool *existed, const char *dir, ckpt_error *err);
+/* Sets what saves follow from now on: "parity" to "5%", or "0%" for none. CKPT_EUSAGE: no such key, or value of it. */
+CKPT_API int ckpt_setting_set(ckpt_store *store, const char *key, const char *value, ckpt_error *err);
 
 /* Opens the store at `path`: a .ckpt folder, its parent, or (with path NULL) CKPT_STORE, else the nearest .ckpt upwards
  * from the current folder. Errors: CKPT_ENOSTORE, CKPT_EVERSION, CKPT_EIO. */
@@ -149,6 +151,7 @@ typedef struct ckpt_save_options {
     /* For files that another program overwrites again and again. */
     bool from_copy;  /* each is copied within the store first, where it has to stand still for the shortest time */
     bool whole_only; /* one that looks cut off is CKPT_EFORMAT instead of a warning */
+    double parity; /* write so large a share of parity, 0.05 for 5 %, for ckpt_repair; 0: as config.ini says */
 } ckpt_save_options;
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
@@ -456,6 +459,43 @@ typedef struct ckpt_verify_result {
 CKPT_API int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, const ckpt_verify_options *options,
                          ckpt_error *err);
 CKPT_API void ckpt_verify_result_clear(ckpt_verify_result *result);
+
+/* One thing that is damaged, or that was made anew. */
+typedef struct ckpt_repair_row {
+    char kind[16];           /* "pack", "parity", "snapshot", "tag", "cache" */
+    char name[CKPT_ID_SIZE]; /* of the pack, the checkpoint or the tag, its end cut off */
+    char state[320];         /* "11 of 240 blocks are damaged" */
+    char action[320];        /* what was done, or would be, or why nothing can be */
+    bool mended;             /* or would be */
+    size_t hurt_count;       /* checkpoints that need it, newest first */
+    char (*hurt)[CKPT_ID_SIZE];
+} ckpt_repair_row;
+
+typedef struct ckpt_repair_result {
+    uint64_t packs, checkpoints;         /* looked at */
+    uint64_t damaged, mended;            /* rows that tell of damage, and of these mended */
+    uint64_t parity_packs, parity_bytes; /* added by `parity` */
+    uint64_t kept_files, kept_bytes;     /* that lie in damaged/ now */
+    size_t row_count;
+    ckpt_repair_row *rows;
+} ckpt_repair_result;
+
+typedef struct ckpt_repair_options {
+    size_t size;
+    bool dry_run;
+    const char *from; /* a second store, which may have what this one lost; NULL: none */
+    bool adopt;       /* also make checkpoints of packs with files that no checkpoint names */
+    double parity;    /* also give parity of this share to packs that have none; 0: no */
+} ckpt_repair_options;
+
+/* Reads all of the store and mends what can be: packs from their parity, from the other store, from equal frames, or
+ * because only what says where things are is damaged; snapshots, as far as their packs tell (a checkpoint made anew has
+ * another id, and a message that says so); tags; the cache. What is replaced is kept in damaged/. Stopped anywhere, the
+ * store is no worse than before. CKPT_EDATA when damage remains, with all rows; CKPT_ENOSPC before anything is done;
+ * CKPT_EBUSY when a prune runs. */
+CKPT_API int ckpt_repair(ckpt_repair_result *result, ckpt_store *store, const ckpt_repair_options *options,
+                         ckpt_error *err);
+CKPT_API void ckpt_repair_result_clear(ckpt_repair_result *result);
 
 typedef struct ckpt_stats_class {
     char name[64]; /* "weights", "momentum_buffer", "exp_avg", "other bytes", ... */

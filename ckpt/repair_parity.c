@@ -1,0 +1,134 @@
+#include "repair.h"
+
+#include "fail.h"
+#include "pack_parity.h"
+#include "setting.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PARITY_SHARE_USUAL 0.05 /* where its damaged head does not tell */
+
+/* Makes the parity of a sound pack. */
+static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double share, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+    uint64_t size = 0, space = 0;
+    char path[FILE_PATH_MAX];
+    file_tmp tmp = {.fd = -1};
+
+    *bytes = 0;
+    TRY(pack_path(path, r->store->packs_dir, name, err));
+    TRY(file_open(&fd, &size, path, err));
+    if (r->dry_run) {
+        *bytes = (uint64_t)(share * (double)size);
+        goto out;
+    }
+    TRY(file_space_free(&space, r->store->path, err));
+    FAIL_IF((double)space < share * (double)size, err, CKPT_ENOSPC, "no room for the parity of a pack");
+    TRY(dir_make(r->store->parity_dir, err));
+    TRY(pack_parity_make(&tmp, r->store->tmp_dir, fd, size, name, share, err));
+    *bytes = tmp.size_bytes;
+    TRY(pack_parity_path(path, r->store->parity_dir, name, err));
+    TRY(repair_commit(r, &tmp, path, err));
+out:
+    file_tmp_discard(&tmp);
+    file_close(&fd);
+    return rc;
+}
+
+/* What is wrong with the parity of a sound pack; "" when nothing is. *share is what it was made with. */
+static int parity_look(char state[320], double *share, const repairer *r, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+    uint64_t size = 0;
+    char path[FILE_PATH_MAX];
+    pack_parity parity = {.fd = -1};
+    pack_loss loss = {0};
+    ckpt_error why = {0};
+
+    state[0] = 0;
+    *share = PARITY_SHARE_USUAL;
+    if (pack_parity_open(&parity, r->store->parity_dir, name, &why)) {
+        TRY(error_pass_own(err, &why));
+        if (why.code != CKPT_ENOTFOUND && why.code != CKPT_EVERSION)
+            repair_say(state, 320, "%s", why.message);
+        goto out;
+    }
+    TRY(pack_path(path, r->store->packs_dir, name, err));
+    TRY(file_open(&fd, &size, path, err));
+    TRY(pack_parity_survey(&loss, &parity, fd, size, err));
+    const parity_layout *const l = &parity.layout;
+    /* As many blocks again: the layout that is chosen has two more than the share. */
+    if (l->parity_blocks > 2)
+        *share = (double)(l->parity_blocks - 2) / (double)l->data_blocks;
+    if (*share > PARITY_SHARE_MAX)
+        *share = PARITY_SHARE_MAX;
+    if (loss.lost_data + loss.lost_parity > 0)
+        repair_say(state, 320, "%" PRIu64 " of %" PRIu64 " parity blocks are damaged",
+                   loss.lost_data + loss.lost_parity, l->parity_blocks);
+    else if (!parity.whole)
+        repair_say(state, 320, "one of its ends is damaged");
+out:
+    pack_loss_clear(&loss);
+    pack_parity_close(&parity);
+    file_close(&fd);
+    return rc;
+}
+
+static int parity_mend(repairer *r, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    char state[320], hex[SHA256_HEX_SIZE];
+    double share;
+    uint64_t bytes;
+    ckpt_repair_row *row;
+
+    TRY(parity_look(state, &share, r, name, err));
+    if (!state[0])
+        goto out;
+    TRY(parity_write(&bytes, r, name, share, err));
+    sha256_hex(hex, name);
+    TRY(repair_row(&row, r, "parity", hex, err));
+    REPAIR_SAY(row->state, "%s", state);
+    REPAIR_SAY(row->action, "made anew from its pack, which is whole");
+    row->mended = true;
+out:
+    return rc;
+}
+
+static int parity_add(repairer *r, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+    uint64_t bytes;
+
+    TRY(pack_parity_path(path, r->store->parity_dir, name, err));
+    if (lstat(path, &st) == 0)
+        goto out;
+    TRY(parity_write(&bytes, r, name, r->parity, err));
+    r->result->parity_packs++;
+    r->result->parity_bytes += bytes;
+out:
+    return rc;
+}
+
+int repair_parities(repairer *r, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (r->parity > 0 && !r->dry_run)
+        TRY(setting_compatible_add(r->store, SETTING_PARITY, false, err));
+    for (uint32_t i = 0; i < r->reach.count; i++) {
+        const sha256 *const name = &r->reach.packs[i].name;
+        if (!hash_set_has(&r->sound, name))
+            continue;
+        TRY(parity_mend(r, name, err));
+        if (r->parity > 0)
+            TRY(parity_add(r, name, err));
+    }
+out:
+    return rc;
+}

@@ -1,0 +1,16 @@
+/* Settings: keys of config.ini that commands and features write. */
+#ifndef CKPT_SETTING_H
+#define CKPT_SETTING_H
+
+#include "store_internal.h"
+
+#define SETTING_PARITY "parity"
+
+/* The share of parity that saves write, from 0 (none) to 1, as config.ini has it. */
+int setting_parity(double *share, const ckpt_store *store, ckpt_error *err);
+
+/* Puts a word into the list `compatible`, unless it is there: what any other program may ignore. `alone`: the caller
+ * holds the lease `prune`. */
+int setting_compatible_add(ckpt_store *store, const char *word, bool alone, ckpt_error *err);
+
+#endif
