@@ -2,7 +2,6 @@
 
 #include "fail.h"
 #include "setting.h"
-#include "setting.h"
 #include "feature.h"
 #include "tables.h"
 #include "walk.h"
@@ -468,7 +467,6 @@ int save_options_check(const ckpt_save_options *options, ckpt_error *err)
     snapshot probe = {0};
 
     FAIL_IF(options->step < CKPT_STEP_NONE, err, CKPT_EUSAGE, "a step is not negative");
-    FAIL_IF(!(options->parity >= 0 && options->parity <= 1), err, CKPT_EUSAGE, "a share of parity is from 0 to 1");
     FAIL_IF(!(options->parity >= 0 && options->parity <= 1), err, CKPT_EUSAGE, "a share of parity is from 0 to 1");
     FAIL_IF(!ckpt_level_name(options->level), err, CKPT_EUSAGE, "there is no level %d of saving", (int)options->level);
     TRY(snapshot_set_meta(&probe, options->message, options->meta, options->meta_count, err));

@@ -8,7 +8,6 @@
  *   save_plan.c     which mode and which reference, by coding samples
  *   save_share.c    bytes that the store has already
  *   save_pack.c     the finished pack and its parity
- *   save_pack.c     the finished pack and its parity
  *   kept.c          references that are in memory and need no decoding
  *
  * A save writes one pack. It closes that pack and opens another (saver_roll) when later files may become deltas of
@@ -192,10 +191,6 @@ int save_use_frame(uint32_t *number, saver *s, frame_at at, ckpt_error *err);
 int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *err);
 /* Does the frame's range hold exactly these bytes? */
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
-
-/* ---- save_pack.c ---- */
-/* Puts the finished pack of s->writer, and its parity, into `plan` under their names. */
-int save_place_pack(file_commit_plan *plan, saver *s, const sha256 *name, ckpt_error *err);
 
 /* ---- save_pack.c ---- */
 /* Puts the finished pack of s->writer, and its parity, into `plan` under their names. */
