@@ -157,11 +157,11 @@ def main():
         return (f"{scene}, {moment} s in, B's clock {clock}",
                 SCENES[scene](Hosts(args.ckpt, args.host_shim, root, CLOCKS[clock]), moment))
 
-    todo = itertools.product(CLOCKS, [scene for scene in SCENES if args.only in (None, scene)],
+    trials = itertools.product(CLOCKS, [scene for scene in SCENES if args.only in (None, scene)],
                              MOMENTS_FULL if args.full else MOMENTS)
     try:
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:  # they wait, most of the time
-            for done in [pool.submit(trial_of, *each) for each in todo]:
+            for done in [pool.submit(trial_of, *each) for each in trials]:
                 report.add(*done.result())
     finally:
         shutil.rmtree(folder, ignore_errors=True)

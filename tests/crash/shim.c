@@ -8,6 +8,7 @@
  *                      fail-from:NAME   it and all later ones do
  *                      short            counts writes only: this one takes half of its bytes, and says so
  *                      drop, torn       power cut before the call, or, without N, when the program ends
+ *                      trace            nothing is stopped, and each call is told in CKPT_SHIM_HIT
  *   CKPT_SHIM_HIT      this file is made, with the name of the call and its path, when the N-th call was reached
  *   CKPT_SHIM_NO_SYNC  set: what is synced only counts as such, so that thousands of trials do not wait for a disk
  *   CKPT_SHIM_SCRATCH  for drop and torn: an empty folder on the same file system, outside of the root
@@ -47,7 +48,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-typedef enum shim_mode { MODE_OFF, MODE_KILL, MODE_FAIL, MODE_SHORT, MODE_DROP, MODE_TORN } shim_mode;
+typedef enum shim_mode { MODE_OFF, MODE_TRACE, MODE_KILL, MODE_FAIL, MODE_SHORT, MODE_DROP, MODE_TORN } shim_mode;
 typedef enum verdict { PASS, FAILS, SHORTENED } verdict;
 
 static struct {
@@ -92,7 +93,9 @@ __attribute__((constructor)) static void shim_start(void)
         return;
     shim.root_size = strlen(shim.root);
     shim.at = at ? strtoul(at, NULL, 10) : 0;
-    if (strcmp(mode, "kill") == 0)
+    if (strcmp(mode, "trace") == 0)
+        shim.mode = MODE_TRACE;
+    else if (strcmp(mode, "kill") == 0)
         shim.mode = MODE_KILL;
     else if (strcmp(mode, "short") == 0)
         shim.mode = MODE_SHORT;
@@ -181,6 +184,8 @@ static verdict count_call(const char *call, const char *path, bool is_write)
     if (shim.mode == MODE_SHORT && !is_write)
         return PASS;
     shim.count++;
+    if (shim.mode == MODE_TRACE)
+        hit_record(call, path);
     if (shim.at == 0 || shim.count < shim.at || (shim.count > shim.at && !shim.from))
         return PASS;
     if (shim.count == shim.at)
