@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #define CONTENT_WINDOW_BYTES ((size_t)256 << 10)
+#define CONTENT_OPEN_TRIES   8
 
 /* ---- Opening ---- */
 
@@ -118,28 +119,27 @@ static bool counts_agree(const snapshot *snap, const pack_index *index)
     return snap->files == index->file_count && snap->raw_bytes == bytes;
 }
 
-int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err)
+/* Takes the snapshot over, but for a failure. */
+static int content_of(ckpt_content **out, ckpt_store *store, snapshot *snap, ckpt_error *err)
 {
     int rc = 0;
-    snapshot snap = {0};
     ckpt_content *c = NULL;
     pack *p = NULL, *other = NULL;
     sha256 tree;
 
-    TRY(snapshot_read(&snap, store->snapshots_dir, name, err));
-    TRY(pack_set_get(&p, store->packs, &snap.pack, err));
+    TRY(pack_set_get(&p, store->packs, &snap->pack, err));
     TRY(pack_index_tree(&tree, &p->index, err));
-    FAIL_IF(sha256_compare(&tree, &snap.tree) != 0, err, CKPT_EDATA,
+    FAIL_IF(sha256_compare(&tree, &snap->tree) != 0, err, CKPT_EDATA,
             "the files in the pack are not those of the snapshot");
-    FAIL_IF(!counts_agree(&snap, &p->index), err, CKPT_EDATA, "snapshot and pack disagree on files or bytes");
+    FAIL_IF(!counts_agree(snap, &p->index), err, CKPT_EDATA, "snapshot and pack disagree on files or bytes");
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
     TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));
     c->store = store;
     store_packs_borrow(store);
     c->pack = p;
-    c->snap = snap;
-    snap = (snapshot){0};
+    c->snap = *snap;
+    *snap = (snapshot){0};
     info_fill(&c->info, &c->snap);
     for (uint32_t i = 0; i < p->index.file_count; i++)
         TRY(stored_file(c, i, err));
@@ -148,8 +148,29 @@ int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_
     *out = c;
     c = NULL;
 out:
-    snapshot_clear(&snap);
     ckpt_content_close(c);
+    return rc;
+}
+
+int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err)
+{
+    int rc = 0;
+    bool moved = true;
+
+    /* Repacking may give a checkpoint another pack between a look at its snapshot and one at its pack. */
+    for (int tries = 0; moved && tries < CONTENT_OPEN_TRIES; tries++) {
+        snapshot snap, now;
+        TRY(snapshot_read(&snap, store->snapshots_dir, name, err));
+        const sha256 pack_name = snap.pack;
+        rc = content_of(out, store, &snap, err);
+        snapshot_clear(&snap);
+        moved = rc == CKPT_ENOTFOUND && snapshot_read(&now, store->snapshots_dir, name, NULL) == 0;
+        if (moved) {
+            moved = sha256_compare(&now.pack, &pack_name) != 0;
+            snapshot_clear(&now);
+        }
+    }
+out:
     return rc;
 }
 

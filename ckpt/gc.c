@@ -1,4 +1,5 @@
 #include "prune.h"
+#include "repack.h"
 
 #include "fail.h"
 
@@ -15,6 +16,8 @@ int ckpt_gc(ckpt_gc_result *result, ckpt_store *store, const ckpt_gc_options *op
     TRY(prune_unreachable(&removed, store, own.dry_run, err));
     out->removed_packs = removed.removed_packs;
     out->freed_bytes = removed.freed_bytes;
+    if (own.repack)
+        TRY(repack_run(out, store, own.dry_run, err));
     TRY(sweep_segments(&out->removed_segments, &segment_bytes, store, own.dry_run, err));
     out->freed_bytes += segment_bytes;
 out:

@@ -370,6 +370,27 @@ out:
     return rc;
 }
 
+int snapshot_repoint(char **out, size_t *out_size, const char *text, size_t size, const sha256 *pack_name,
+                     uint64_t pack_bytes, ckpt_error *err)
+{
+    int rc = 0;
+    json_t *const root = json_loadb(text, size, 0, NULL), *data = json_object_get(root, "data");
+    char *const dump = malloc(SNAPSHOT_BYTES_MAX + 1);
+
+    *out = NULL;
+    FAIL_IF_NULL(root && dump, err); /* it was decoded before */
+    TRY(put_hash(data, "pack", pack_name, err));
+    TRY(put_count(data, "stored_bytes", pack_bytes + size, INT64_MAX, err));
+    TRY(json_write(out_size, dump, root, err));
+    dump[*out_size] = 0;
+    *out = dump;
+out:
+    if (rc)
+        free(dump);
+    json_decref(root);
+    return rc;
+}
+
 /* ---- Files ------------------------------------------------------------------------------------------------------ */
 
 typedef struct name_listing {

@@ -34,6 +34,10 @@ int snapshot_encode(char **text, size_t *size, snapshot *s, ckpt_error *err);
 /* Reads and checks: JSON, limits, that id is the hash of content. CKPT_EDATA, CKPT_EVERSION. */
 int snapshot_decode(snapshot *s, const char *text, size_t size, ckpt_error *err);
 void snapshot_clear(snapshot *s);
+/* The text of a snapshot with the part `data` about another pack of `pack_bytes`; all else, also what this version does
+ * not know, stays, and so does the id. */
+int snapshot_repoint(char **out, size_t *out_size, const char *text, size_t size, const sha256 *pack_name,
+                     uint64_t pack_bytes, ckpt_error *err);
 
 /* Names of the snapshot files, from one listing; newest first (sequence, then id, descending). */
 typedef struct snapshot_name {

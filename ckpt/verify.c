@@ -31,14 +31,32 @@ static bool path_exists(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* Did prune or rm remove it while we looked? */
+/* Has repacking given the checkpoint another pack, which needs the one of this name no more? */
+static bool is_moved(const verifier *v, const sha256 *name, const snapshot_name *id)
+{
+    snapshot now;
+    pack *own = NULL;
+
+    if (snapshot_read(&now, v->store->snapshots_dir, id, NULL))
+        return false;
+    bool needed = pack_open(&own, v->store->packs_dir, &now.pack, NULL) != 0 || sha256_compare(&now.pack, name) == 0;
+    for (uint32_t i = 0; !needed && i < own->index.pack_count; i++)
+        needed = sha256_compare(&own->index.packs[i], name) == 0;
+    pack_close(own);
+    snapshot_clear(&now);
+    return !needed;
+}
+
+/* Did prune, rm or repacking remove it while we looked? */
 static bool is_gone(const verifier *v, const sha256 *name, const snapshot_name *id)
 {
     char path[FILE_PATH_MAX];
+    const bool pack_gone = name && pack_path(path, v->store->packs_dir, name, NULL) == 0 && !path_exists(path);
 
-    if (id)
-        return snapshot_path(path, v->store->snapshots_dir, id, NULL) == 0 && !path_exists(path);
-    return name && pack_path(path, v->store->packs_dir, name, NULL) == 0 && !path_exists(path);
+    if (!id)
+        return pack_gone;
+    return (snapshot_path(path, v->store->snapshots_dir, id, NULL) == 0 && !path_exists(path)) ||
+           (pack_gone && is_moved(v, name, id));
 }
 
 int verify_fault(verifier *v, const sha256 *name, const snapshot_name *id, ckpt_error *err, const char *format, ...)
@@ -298,23 +316,17 @@ out:
     return rc;
 }
 
-int verify_checkpoint(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, ckpt_error *err)
+int verify_snapshot(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, const snapshot *s,
+                    ckpt_error *err)
 {
     int rc = 0;
     size_t found;
-    ckpt_error unread;
     ckpt_verify_result result = {0};
-    verifier v = {.store = store, .result = &result};
-    verify_entry e = {.name = *id};
+    verifier v = {.store = store, .result = &result, .total_bytes = s->raw_bytes};
+    const verify_entry e = {.name = *id, .snap = *s};
     file_verifier *files = NULL;
 
     why[0] = 0;
-    if (snapshot_read(&e.snap, store->snapshots_dir, id, &unread)) {
-        TRY(error_pass_own(err, &unread));
-        snprintf(why, REACH_WHY_SIZE, "%.*s", REACH_WHY_SIZE - 1, unread.message);
-        goto out;
-    }
-    v.total_bytes = e.snap.raw_bytes;
     TRY(tree_check(&e, &v, err));
     if (result.fault_count == 0) {
         TRY(file_verifier_new(&files, &v, err));
@@ -326,7 +338,23 @@ out:
     file_verifier_free(files);
     hash_set_clear(&v.decoded);
     ckpt_verify_result_clear(&result);
-    snapshot_clear(&e.snap);
+    return rc;
+}
+
+int verify_checkpoint(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_error unread;
+    snapshot s = {0};
+
+    if (snapshot_read(&s, store->snapshots_dir, id, &unread)) {
+        TRY(error_pass_own(err, &unread));
+        snprintf(why, REACH_WHY_SIZE, "%.*s", REACH_WHY_SIZE - 1, unread.message);
+        goto out;
+    }
+    TRY(verify_snapshot(why, store, id, &s, err));
+out:
+    snapshot_clear(&s);
     return rc;
 }
 

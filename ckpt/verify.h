@@ -39,5 +39,8 @@ void file_verifier_free(file_verifier *f);
 
 /* Decodes all files of one checkpoint. `why` says what is damaged or missing; "" when all is as it was saved. */
 int verify_checkpoint(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, ckpt_error *err);
+/* The same as if `s` were its snapshot. */
+int verify_snapshot(char why[REACH_WHY_SIZE], ckpt_store *store, const snapshot_name *id, const snapshot *s,
+                    ckpt_error *err);
 
 #endif

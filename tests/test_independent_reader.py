@@ -218,6 +218,23 @@ class GoldenStores(Case):
                         self.assertEqual(files, saved[sequence])
 
 
+    @unittest.skipUnless(CKPT, "CKPT does not name the program")
+    def test_what_the_program_of_today_repacks_stays_as_it_was_saved(self):
+        store = self.folder / "repacked"
+        shutil.copytree(STORE_V1, store)
+        first = snapshots_of(store)[1]
+        self.ckpt("--store", store, "rm", first, "--force", "--yes")
+        self.ckpt("--store", store, "gc", "--yes")
+        before = {path.name for path in (store / "packs").iterdir()}
+        self.ckpt("--store", store, "gc", "--repack", "--yes")
+        self.assertFalse(before & {path.name for path in (store / "packs").iterdir()}, "nothing was repacked")
+        done = read("--all", store, self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for sequence, id_digits in snapshots_of(store).items():
+            self.assertEqual(files_below(self.out / id_digits), STORE_V1_FILES[sequence])
+        self.assertEqual(set(snapshots_of(store)), {2, 3, 4})
+
+
 class GoldenStore(Case):
     """Store-v1, by name."""
 

@@ -34,9 +34,11 @@
     "\"time\":-1,\"tree\":\"" TREE "\"}," DATA("0") "}"
 
 #define FUTURE_ID "9e4ad74dc0dec598d9aa1686ab6e397891b0b25ee8996c31530476bd331d3964"
-#define FUTURE_TEXT                                                                                                    \
-    "{\"ckpt\":1,\"content\":{\"files\":1,\"future\":[1,{\"b\":2,\"a\":null}],\"message\":\"m\",\"meta\":{},"          \
-    "\"raw_bytes\":5,\"sequence\":7,\"step\":0,\"time\":1,\"tree\":\"" TREE "\"}," DATA("9") "}"
+#define FUTURE_OF(object)                                                                                              \
+    "{\"files\":1,\"future\":[1," object "],\"message\":\"m\",\"meta\":{},"                                              \
+    "\"raw_bytes\":5,\"sequence\":7,\"step\":0,\"time\":1,\"tree\":\"" TREE "\"}"
+#define FUTURE_CONTENT FUTURE_OF("{\"a\":null,\"b\":2}") /* as it is written */
+#define FUTURE_TEXT    "{\"ckpt\":1,\"content\":" FUTURE_OF("{\"b\":2,\"a\":null}") "," DATA("9") "}"
 
 static void set_hashes(snapshot *s)
 {
@@ -143,6 +145,27 @@ static void blanks_and_order_in_the_file_do_not_change_the_id(void **state)
     assert_id(&s, FULL_ID);
     assert_int_equal(s.stored_bytes, 7);
     snapshot_clear(&s);
+}
+
+static void another_pack_changes_the_part_data_alone(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "{\"later\":[1],\"data\":{\"pack\":\"" PACK "\",\"parts\":2,\"stored_bytes\":9},\n"
+                               "\"content\":" FUTURE_CONTENT ",\"ckpt\":1}";
+    static const char EXPECTED[] = "{\"ckpt\":1,\"content\":" FUTURE_CONTENT ",\"data\":{\"pack\":\"" TREE
+                                   "\",\"parts\":2,\"stored_bytes\":%zu},\"later\":[1]}";
+    char expected[SNAPSHOT_BYTES_MAX], *moved = NULL;
+    size_t size = 0;
+    sha256 name;
+    snapshot s;
+    snprintf(expected, sizeof expected, EXPECTED, 1000 + strlen(TEXT));
+    assert_int_equal(sha256_parse(&name, TREE, NULL), 0);
+    assert_int_equal(snapshot_repoint(&moved, &size, TEXT, strlen(TEXT), &name, 1000, NULL), 0);
+    assert_string_equal(moved, expected);
+    assert_int_equal(snapshot_decode(&s, moved, size, NULL), 0);
+    assert_id(&s, FUTURE_ID);
+    snapshot_clear(&s);
+    free(moved);
 }
 
 /* ---- Refusing ---- */
@@ -442,6 +465,7 @@ int main(void)
         cmocka_unit_test(null_is_read_as_no_step),
         cmocka_unit_test(members_of_later_versions_take_part_in_the_id),
         cmocka_unit_test(blanks_and_order_in_the_file_do_not_change_the_id),
+        cmocka_unit_test(another_pack_changes_the_part_data_alone),
         cmocka_unit_test(broken_files_are_refused_as_damaged),
         cmocka_unit_test(a_newer_format_is_told_from_damage),
         cmocka_unit_test(more_than_4_kib_are_refused),

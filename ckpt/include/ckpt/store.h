@@ -410,15 +410,23 @@ CKPT_API void ckpt_prune_result_clear(ckpt_prune_result *result);
 typedef struct ckpt_gc_options {
     size_t size;
     bool dry_run;
+    bool repack; /* also write checkpoints anew, where that frees packs of which little is needed */
 } ckpt_gc_options;
 
 typedef struct ckpt_gc_result {
     uint64_t removed_packs, removed_segments; /* segments of the cache */
     uint64_t freed_bytes;
+    uint64_t repacked_checkpoints, written_bytes; /* of new packs; a dry run estimates all that has to do with them */
+    uint64_t scratch_bytes;                       /* room that repacking needs at a time */
 } ckpt_gc_result;
 
 /* Removes what no checkpoint needs, and no checkpoint: packs that are left of removed ones, temporary files of saves
- * that were killed, and parts of the cache that tell of no pack. Needs no policy. CKPT_EBUSY when a prune runs. */
+ * that were killed, and parts of the cache that tell of no pack. Needs no policy. CKPT_EBUSY when a prune runs.
+ *
+ * With `repack`, where over half of a pack is needed by no checkpoint, or all of it only because kept checkpoints are
+ * stored as differences from it, those that hold on to it get new packs; their ids stay. Each is decoded and compared
+ * with the SHA-256 of its files before its old pack goes. CKPT_ENOSPC with the numbers when there is no room for that;
+ * what there was room for is done. */
 CKPT_API int ckpt_gc(ckpt_gc_result *result, ckpt_store *store, const ckpt_gc_options *options, ckpt_error *err);
 
 /* ---- Checking and counting -------------------------------------------------------------------------------------- */
