@@ -7,6 +7,11 @@
 
 #include <stdlib.h>
 
+static const option OPTIONS[] = {
+    {"parity", 0, OPT_TEXT, "SHARE", "let each save write so much parity, as 5%, for `ckpt repair`; 0% for none"},
+    {0},
+};
+
 static int print_json(const session *s, bool existed, const char *keep, const char *best, ckpt_error *err)
 {
     int rc = 0;
@@ -27,11 +32,17 @@ static int cmd_init(session *s, ckpt_error *err)
     int rc = 0;
     bool existed = false;
     char *keep = NULL, *best = NULL;
+    const char *const parity = arguments_text(&s->args, "parity");
+    double share;
     const char *dir = s->args.word_count ? s->args.words[0] : s->store_path ? s->store_path : ".";
 
+    if (parity)
+        TRY(parse_share(&share, parity, err));
     TRY(ckpt_store_init(&existed, dir, err));
     s->store_path = dir;
     TRY(session_open(s, err));
+    if (parity)
+        TRY(ckpt_setting_set(s->store, "parity", parity, err));
     TRY(policy_read(&keep, &best, s->store, err));
     if (s->json)
         TRY(print_json(s, existed, keep, best, err));
@@ -45,6 +56,8 @@ static int cmd_init(session *s, ckpt_error *err)
         printf("; change it in ");
         output_text(stdout, ckpt_store_path(s->store));
         printf("/config.ini");
+        if (parity)
+            printf("\nparity of each pack: %s, of which `ckpt repair` rebuilds it", parity);
         printf("\nnext: `ckpt save PATH...` keeps the files of a training\n");
     }
 out:
@@ -58,8 +71,11 @@ const command CMD_INIT = {
     .args = "[DIR]",
     .summary = "Make a store",
     .about = "Makes the folder .ckpt in DIR, or here without DIR. Its config.ini begins with a retention policy that "
-             "fits a disk of 5 GB; only `ckpt prune` applies it. A store that is there already is left as it is.",
+             "fits a disk of 5 GB; only `ckpt prune` applies it. A store that is there already is left as it is, but for what an "
+             "option sets.",
+    .options = OPTIONS,
     .examples = "ckpt init\there\n"
+                "ckpt init --parity 5%\tpacks that can be rebuilt when a disk loses up to 5 % of them\n"
                 "ckpt init /data/runs\tin another folder\n",
     .exits = EXITS(0, 2, 5, 9, 10),
     .words_max = 1,

@@ -16,6 +16,7 @@ static const option OPTIONS[] = {
     {"level", 0, OPT_CHOICE, SAVE_LEVEL_WORDS, "in little time, or into few bytes"},
     {"optimizer", 0, OPT_CHOICE, "bf16", "lossy: round what is not weights to bf16"},
     {"weights-only", 0, OPT_FLAG, NULL, "lossy: leave out what is not weights"},
+    {"parity", 0, OPT_TEXT, "SHARE", "also write so much parity for `ckpt repair`, as 5%; else what config.ini says"},
     {"drop", 0, OPT_LIST, "PATTERN", "lossy: leave out tensors of such names, as 'fc.*'; may be given several times"},
     {0},
 };
@@ -98,6 +99,8 @@ static int cmd_save(session *s, ckpt_error *err)
     options.weights_only = arguments_flag(&s->args, "weights-only");
     TRY(arguments_list(&drop, &options.drop_count, &s->args, "drop", err));
     options.drop = drop;
+    if (arguments_text(&s->args, "parity"))
+        TRY(parse_share(&options.parity, arguments_text(&s->args, "parity"), err));
     TRY(session_open(s, err));
     session_work_begin(s, "save");
     rc = ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err);
