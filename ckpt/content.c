@@ -219,6 +219,7 @@ int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err
         plain_tensor(&c->tensors[c->tensor_count], &c->plain.tensors[c->tensor_count]);
         c->tensor_offsets[c->tensor_count] = c->plain.tensors[c->tensor_count].offset;
     }
+    TRY(content_add_packed(c, err));
     *out = c;
     c = NULL;
 out:
@@ -237,10 +238,10 @@ void ckpt_content_close(ckpt_content *c)
     frame_reader_free(c->reader);
     if (c->store)
         store_packs_return(c->store);
+    content_packed_clear(c);
     tensor_file_clear(&c->plain);
     file_close(&c->fd);
     free(c->plain_path);
-    TRY(content_add_packed(c, err));
     snapshot_clear(&c->snap);
     tag_rows_free(c->tags, c->tag_count);
     free(c->tag_names);
@@ -259,7 +260,6 @@ const ckpt_info *ckpt_content_info(const ckpt_content *content)
 {
     return content->store ? &content->info : NULL;
 }
-    content_packed_clear(c);
 
 size_t ckpt_content_file_count(const ckpt_content *content)
 {
@@ -464,6 +464,14 @@ out:
     return rc;
 }
 
+/* Bytes behind the beginning of the file that holds a tensor, or of the member where that is packed. */
+static int read_place(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err)
+{
+    if (c->packed && c->packed[tensor])
+        return content_read_packed(dst, c, tensor, offset, size, err);
+    return content_read_bytes(dst, c, c->tensors[tensor].file, offset, size, err);
+}
+
 /* One element at a byte offset, through a window on the file, since neighbours are read next. */
 static int read_element(void *dst, ckpt_content *c, size_t file, uint64_t offset, size_t width, ckpt_error *err)
 {
@@ -485,14 +493,6 @@ static int read_element(void *dst, ckpt_content *c, size_t file, uint64_t offset
         TRY(content_read_bytes(c->window, c, file, start, n, err));
         c->window_size = n;
         c->window_file = file;
-/* Bytes behind the beginning of the file that holds a tensor, or of the member where that is packed. */
-static int read_place(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err)
-{
-    if (c->packed && c->packed[tensor])
-        return content_read_packed(dst, c, tensor, offset, size, err);
-    return content_read_bytes(dst, c, c->tensors[tensor].file, offset, size, err);
-}
-
         c->window_offset = start;
     }
     memcpy(dst, c->window + (offset - c->window_offset), width);
