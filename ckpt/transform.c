@@ -8,7 +8,6 @@
 #include "utf8.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +102,7 @@ void transform_text(char out[CKPT_LOSSY_SIZE], const transform_account *account,
     out[0] = 0;
     if (a->rounded_tensors)
         text_add(out, "optimizer bf16: %" PRIu64 " tensors, largest relative error %.2g, rms %.2g", a->rounded_tensors,
-                 a->error_max, a->rounded_values ? sqrt(a->error_squares / (double)a->rounded_values) : 0);
+                 a->error.max, numbers_error_rms(&a->error));
     if (a->stripped_tensors) {
         format_size(bytes, a->stripped_bytes);
         text_add(out, "weights only: %" PRIu64 " tensors left out, %s", a->stripped_tensors, bytes);
@@ -135,26 +134,13 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-static void account_add(transform_account *account, uint32_t exact_bits, uint32_t rounded_bits)
-{
-    const double exact = (double)float_of(exact_bits);
-
-    if (exact == 0 || !isfinite(exact))
-        return;
-    const double error = fabs(((double)float_of(rounded_bits) - exact) / exact);
-    if (error > account->error_max)
-        account->error_max = error;
-    account->error_squares += error * error;
-    account->rounded_values++;
-}
-
 static void round_all(unsigned char *values, size_t count, transform_account *account)
 {
     for (size_t i = 0; i < count; i++) {
         const uint32_t exact = load_u32(values + i * WIDTH), rounded = bf16_nearest(exact);
         store_u32(values + i * WIDTH, rounded);
         if (account)
-            account_add(account, exact, rounded);
+            numbers_error_add(&account->error, (double)float_of(exact), (double)float_of(rounded));
     }
 }
 

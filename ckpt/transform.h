@@ -8,6 +8,7 @@
 #ifndef CKPT_TRANSFORM_H
 #define CKPT_TRANSFORM_H
 
+#include "numbers.h"
 #include "pack.h"
 #include "tensor_file.h"
 
@@ -23,11 +24,10 @@ bool transform_rules_any(const transform_rules *rules);
 /* CKPT_EUSAGE for a pattern that is no clean text. */
 int transform_rules_check(const transform_rules *rules, ckpt_error *err);
 
-/* What was done to all files of a save. Errors are relative to the exact value, over values that are neither 0 nor
- * infinite nor NaN. */
+/* What was done to all files of a save. */
 typedef struct transform_account {
-    uint64_t rounded_tensors, rounded_values;
-    double error_max, error_squares;
+    uint64_t rounded_tensors;
+    numbers_error error;
     uint64_t stripped_tensors, stripped_bytes; /* dropped as no weights */
     uint64_t dropped_tensors, dropped_bytes;   /* dropped by a pattern */
 } transform_account;

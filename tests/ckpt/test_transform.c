@@ -139,7 +139,7 @@ static void a_number_beyond_bf16_becomes_infinite_and_the_error_says_so(void **s
     MUST(transformed_open(&x, &ROUND, ERR));
     MUST(transform_read(read, &x.t, &x.account, 8 + sizeof HEADER - 1, 8, ERR));
     memcpy(rounded, read, 8);
-    assert_true(isinf(rounded[0]) && rounded[1] == 1.0f && isinf(x.account.error_max));
+    assert_true(isinf(rounded[0]) && rounded[1] == 1.0f && isinf(x.account.error.max));
     transformed_clear(&x);
 }
 
