@@ -1,7 +1,7 @@
 #include "feature.h"
-#include "frame_coder.h"
-#include "reference.h"
 #include "repack.h"
+#include "save_internal.h"
+#include "setting.h"
 #include "tables.h"
 #include "verify.h"
 
@@ -458,15 +458,14 @@ static void repacker_close(repacker *r)
 static int repacker_commit(sha256 *name, uint64_t *size_bytes, repacker *r, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
+    double parity;
     file_commit_plan plan = {0};
 
+    TRY(setting_parity(&parity, r->store, err));
     TRY(pack_writer_finish(name, &r->writer, err));
-    *size_bytes = r->writer.tmp.size_bytes;
-    TRY(pack_path(path, r->store->packs_dir, name, err));
     TRY(features_announce(r->store, pack_index_features(&r->writer.index), err));
     TRY(intent_add(r->intent, name, 1, err)); /* before it appears: prune must know whose it is */
-    TRY(file_commit_add(&plan, &r->writer.tmp, path, false, err));
+    TRY(save_place_pack(&plan, size_bytes, r->store, &r->writer.tmp, name, parity, err));
     TRY(file_commit(&plan, err));
     for (size_t i = 0; i < r->moved_count; i++) {
         TRY(place_put(&r->places->frames, &r->moved[i].hash, name, r->moved[i].frame, err));

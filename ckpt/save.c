@@ -134,14 +134,15 @@ int saver_progress(saver *s, uint64_t bytes, ckpt_error *err)
 static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_error *err)
 {
     int rc = 0;
+    uint64_t bytes = 0;
 
     TRY(frame_coder_drain(s->scratch.coder, err));
     TRY(pack_writer_finish(name, &s->writer, err));
-    s->packs_bytes += s->writer.tmp.size_bytes;
     s->coded_bytes += s->writer.coded_bytes;
     TRY(features_announce(s->store, pack_index_features(&s->writer.index), err));
     TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
-    TRY(save_place_pack(plan, s, name, err));
+    TRY(save_place_pack(plan, &bytes, s->store, &s->writer.tmp, name, s->parity, err));
+    s->packs_bytes += bytes;
 out:
     return rc;
 }

@@ -193,8 +193,9 @@ int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
 
 /* ---- save_pack.c ---- */
-/* Puts the finished pack of s->writer, and its parity, into `plan` under their names. */
-int save_place_pack(file_commit_plan *plan, saver *s, const sha256 *name, ckpt_error *err);
+/* Puts a finished pack, and so large a share of parity, into `plan` under their names; *bytes is what both take. */
+int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, file_tmp *written, const sha256 *name,
+                    double share, ckpt_error *err);
 
 /* ---- save.c ---- */
 /* Takes the scratch out of `carry`, which may be NULL. */

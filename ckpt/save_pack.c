@@ -8,7 +8,7 @@
 
 /* Packs of one name are the same bytes, so that a file which has it already stays; unless it is damaged. That happens
  * where the very bytes are saved again that a damage took: what is there must not take their place. */
-static int namesake_check(bool *replace, const saver *s, const sha256 *name, const char *path, ckpt_error *err)
+static int namesake_check(bool *replace, const ckpt_store *store, const sha256 *name, const char *path, ckpt_error *err)
 {
     int rc = 0, fd = -1;
     uint64_t size = 0;
@@ -28,35 +28,35 @@ static int namesake_check(bool *replace, const saver *s, const sha256 *name, con
     if (!*replace)
         goto out;
     sha256_hex(hex, name);
-    TRY(damaged_keep(s->store, path, err));
-    store_warn(
-        s->store,
-        "the pack %.8s was damaged, and this save has its very bytes: it is whole again; what was there is in %s", hex,
-        s->store->damaged_dir);
+    TRY(damaged_keep(store, path, err));
+    store_warn(store,
+               "the pack %.8s was damaged, and this save has its very bytes: it is whole again; what was there is in %s",
+               hex, store->damaged_dir);
 out:
     file_close(&fd);
     return rc;
 }
 
-int save_place_pack(file_commit_plan *plan, saver *s, const sha256 *name, ckpt_error *err)
+int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, file_tmp *written, const sha256 *name,
+                    double share, ckpt_error *err)
 {
     int rc = 0;
     bool replace = false;
     char path[FILE_PATH_MAX], parity_path[FILE_PATH_MAX];
     file_tmp parity = {.fd = -1};
-    const uint64_t size = s->writer.tmp.size_bytes;
 
-    TRY(pack_path(path, s->store->packs_dir, name, err));
-    TRY(namesake_check(&replace, s, name, path, err));
-    if (s->parity > 0) {
-        TRY(setting_compatible_add(s->store, SETTING_PARITY, false, err));
-        TRY(dir_make(s->store->parity_dir, err));
-        TRY(pack_parity_path(parity_path, s->store->parity_dir, name, err));
-        TRY(pack_parity_make(&parity, s->store->tmp_dir, s->writer.tmp.fd, size, name, s->parity, err));
-        s->packs_bytes += parity.size_bytes;
+    *bytes = written->size_bytes;
+    TRY(pack_path(path, store->packs_dir, name, err));
+    TRY(namesake_check(&replace, store, name, path, err));
+    if (share > 0) {
+        TRY(setting_compatible_add(store, SETTING_PARITY, false, err));
+        TRY(dir_make(store->parity_dir, err));
+        TRY(pack_parity_path(parity_path, store->parity_dir, name, err));
+        TRY(pack_parity_make(&parity, store->tmp_dir, written->fd, written->size_bytes, name, share, err));
+        *bytes += parity.size_bytes;
     }
-    TRY(file_commit_add(plan, &s->writer.tmp, path, replace, err));
-    if (s->parity > 0)
+    TRY(file_commit_add(plan, written, path, replace, err));
+    if (share > 0)
         TRY(file_commit_add(plan, &parity, parity_path, true, err));
 out:
     file_tmp_discard(&parity);
