@@ -223,7 +223,7 @@ void watch_item_failed(watch_track *t, watch_item *item, uint64_t now_ms)
 
 static bool is_settled(const watch_track *t, const watch_item *item, uint64_t now_ms)
 {
-    return now_ms - item->since_ms >= t->timing.settle_ms;
+    return now_ms >= item->since_ms + t->timing.settle_ms;
 }
 
 /* A folder is closed by none of its files. */
