@@ -11,7 +11,8 @@
 
 /* Tried in this order. */
 static const tensor_format *const FORMATS[] = {
-    &FORMAT_SAFETENSORS, &FORMAT_NPY, &FORMAT_DISTCP, &FORMAT_TORCH, &FORMAT_NPZ, &FORMAT_TORCH_LEGACY, &FORMAT_LFS,
+    &FORMAT_SAFETENSORS, &FORMAT_NPY,  &FORMAT_DISTCP,       &FORMAT_TORCH, &FORMAT_KERAS,
+    &FORMAT_NPZ,         &FORMAT_HDF5, &FORMAT_TORCH_LEGACY, &FORMAT_LFS,
 };
 
 #define FORMAT_COUNT (sizeof FORMATS / sizeof FORMATS[0])
@@ -177,18 +178,21 @@ static int part_view(tensor_view *view, uint64_t offset, const char *prefix, ckp
 {
     int rc = 0;
     const bool alone = strcmp(view->name, TENSOR_NAME_ALONE) == 0;
-    const size_t prefix_size = strlen(prefix), name_size = alone ? 0 : strlen(view->name) + 1;
-    char *const name = malloc(prefix_size + name_size + 1);
+    const size_t prefix_size = strlen(prefix), name_size = strlen(view->name);
+    char *name = NULL;
 
+    view->offset += offset;
+    if (!prefix_size)
+        goto out;
+    name = malloc(prefix_size + 1 + name_size + 1);
     FAIL_IF_NULL(name, err);
     memcpy(name, prefix, prefix_size + 1);
     if (!alone) {
         name[prefix_size] = '.';
-        memcpy(name + prefix_size + 1, view->name, name_size);
+        memcpy(name + prefix_size + 1, view->name, name_size + 1);
     }
     free(view->name);
     view->name = name;
-    view->offset += offset;
 out:
     return rc;
 }

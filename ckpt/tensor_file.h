@@ -66,7 +66,7 @@ typedef struct tensor_format {
 } tensor_format;
 
 extern const tensor_format FORMAT_SAFETENSORS, FORMAT_DISTCP, FORMAT_TORCH, FORMAT_TORCH_LEGACY, FORMAT_NPY, FORMAT_NPZ,
-    FORMAT_LFS;
+    FORMAT_KERAS, FORMAT_HDF5, FORMAT_LFS;
 
 /* Parses the file by the formats whose probe fits, in turn: a parser that finds another kind of file (two formats are
  * zip archives) says CKPT_ENOTFOUND and the next one is asked. *out is an empty list of format "opaque" where none
@@ -80,7 +80,8 @@ void tensor_file_clear(tensor_file *file);
  * lie inside the file, or the tensor has more bytes than the file. */
 int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ckpt_error *err);
 /* Appends the tensors that a format finds in a part of the file: their names have `prefix` and a dot in front, and one
- * that stands alone in the part is called `prefix`. What the format refuses stays bytes. */
+ * that stands alone in the part is called `prefix`; an empty prefix adds nothing. What the format refuses stays bytes.
+ */
 int tensor_file_add_part(tensor_file *file, const tensor_format *format, const byte_source *source, uint64_t offset,
                          uint64_t size, const char *prefix, ckpt_error *err);
 int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err);

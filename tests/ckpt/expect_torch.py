@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what PyTorch, NumPy and a reader of safetensors see in the golden inputs.
 
-expect_torch.py GOLDEN_DIR     needs torch and numpy; writes GOLDEN_DIR/expected/FOLDER/FILE.txt, one line a tensor:
+expect_torch.py GOLDEN_DIR     needs torch, numpy and h5py; writes GOLDEN_DIR/expected/FOLDER/FILE.txt, one line a tensor:
 
     name TAB dtype TAB shape TAB strides TAB SHA-256 of the elements in row-major order
 
@@ -14,8 +14,10 @@ import io
 import json
 import pickle
 import sys
+import zipfile
 from pathlib import Path
 
+import h5py
 import numpy
 import torch
 
@@ -112,10 +114,16 @@ def expect_safetensors(path):
         yield line(name, entry["dtype"].lower(), shape, strides, data[8 + size + begin:8 + size + end])
 
 
-def numpy_line(name, array):
+def row_major(shape):
+    """Strides in elements; a dimension of 0 counts as 1."""
+    return [int(numpy.prod([size or 1 for size in shape[i + 1:]], dtype=numpy.int64)) for i in range(len(shape))]
+
+
+def numpy_line(name, array, strides=None):
     kinds = {"b": "bool"}
     dtype = kinds.get(array.dtype.kind, f"{array.dtype.kind}{array.dtype.itemsize * 8}")
-    strides = [stride // array.itemsize for stride in array.strides]
+    if strides is None:
+        strides = [stride // array.itemsize for stride in array.strides]
     return line(name, dtype, array.shape, strides, array.tobytes())
 
 
@@ -130,7 +138,36 @@ def expect_npz(path):
                 yield numpy_line(name, archive[name])
 
 
-READERS = {".pt": expect_torch, ".pth": expect_torch, ".bin": expect_torch, ".ckpt": expect_torch,
+def hdf5_lines(file):
+    """Datasets of plain little-endian numbers in one piece, by the names of their links."""
+    def visit(group, path):
+        for key in group:
+            if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+                continue
+            item = group[key]
+            if key == "many" and file.id.get_create_plist().get_version()[0] >= 2:
+                continue  # its links stand in a heap
+            if isinstance(item, h5py.Group):
+                yield from visit(item, path + [key])
+            elif (item.chunks is None and item.dtype.kind in "biufc" and item.dtype.byteorder != ">"
+                  and item.shape is not None):
+                values = numpy.asarray(item[()], dtype=item.dtype)
+                yield numpy_line(".".join(path + [key]), values, row_major(values.shape))
+    yield from sorted(visit(file, []), key=lambda text: text.split("\t")[0])
+
+
+def expect_hdf5(path):
+    with h5py.File(path) as file:
+        yield from hdf5_lines(file)
+
+
+def expect_keras(path):
+    with zipfile.ZipFile(path) as archive, h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file:
+        yield from hdf5_lines(file)
+
+
+READERS = {".h5": expect_hdf5, ".keras": expect_keras,
+           ".pt": expect_torch, ".pth": expect_torch, ".bin": expect_torch, ".ckpt": expect_torch,
            ".distcp": expect_distcp, ".safetensors": expect_safetensors, ".npy": expect_npy, ".npz": expect_npz}
 # What ckpt refuses, by design: TorchScript, and what are no plain numbers.
 OPAQUE = {"script.pt", "object.npy", "record.npy", "big_endian.npy"}

@@ -120,14 +120,19 @@ def hdf5(out):
         layer.create_dataset("big_endian", data=numpy.arange(3, dtype=">i4"))
         layer.create_dataset("half", data=numpy.arange(5, dtype="<f2"))
         layer["kernel"].attrs["note"] = "attribute"
-        file.create_dataset("step", data=numpy.int64(7))
-        file.create_dataset("flags", data=numpy.array([True, False]))
-        file.create_dataset("bytes", data=numpy.arange(4, dtype="u1"))
-        file.create_dataset("empty", data=numpy.zeros((0, 3), "<f4"))
-        file.create_dataset("name", data="text of any length")
-        file.create_dataset("record", data=numpy.zeros(2, dtype=[("a", "<i4"), ("b", "<f8")]))
-        file.create_dataset("packed", data=numpy.arange(100, dtype="<f4").reshape(10, 10), chunks=(5, 5), compression="gzip")
-        file["link"] = h5py.SoftLink("/step")
+        other = file.create_group("other")
+        other.create_dataset("step", data=numpy.int64(7))
+        other.create_dataset("flags", data=numpy.array([True, False]))
+        other.create_dataset("bytes", data=numpy.arange(4, dtype="u1"))
+        other.create_dataset("empty", data=numpy.zeros((0, 3), "<f4"))
+        other.create_dataset("name", data="text of any length")
+        other.create_dataset("record", data=numpy.zeros(2, dtype=[("a", "<i4"), ("b", "<f8")]))
+        other["link"] = h5py.SoftLink("/other/step")
+        file.create_dataset("chunks", data=numpy.arange(100, dtype="<f4").reshape(10, 10), chunks=(5, 5),
+                            compression="gzip")
+        many = file.create_group("many")  # of so many links that new files index them
+        for i in range(12):
+            many.create_dataset(f"part_{i}", data=numpy.full(3, i, "<i2"))
 
     with h5py.File(out / "old.h5", "w", libver="earliest") as file:
         fill(file)

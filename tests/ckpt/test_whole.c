@@ -95,7 +95,9 @@ static void files_of_known_formats_are_whole_until_their_end_is_cut_off(void **s
                                         "cases/legacy_views.pt",
                                         "cases/matrix.npy",
                                         "cases/mixed.npz",
-                                        "cases/compressed.npz"};
+                                        "cases/compressed.npz",
+                                        "cases/old.h5",
+                                        "cases/model.keras"};
     (void)state;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         input in = input_golden(NAMES[i]);
