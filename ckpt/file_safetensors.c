@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define PREFIX_SIZE  8
+#define HEADER_MAX   100000000u /* as the reference reader */
 #define METADATA_KEY "__metadata__"
 
 static const struct {
@@ -52,6 +53,15 @@ static bool is_blank(unsigned char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+/* Bytes that no text has: a size that makes no sense is one all the same. */
+static bool is_binary(const unsigned char *head)
+{
+    for (size_t i = 0; i < PREFIX_SIZE; i++)
+        if (head[i] < ' ' && !is_blank(head[i]))
+            return true;
+    return false;
+}
+
 static bool safetensors_probe(const unsigned char *head, size_t head_size, uint64_t size)
 {
     size_t at = PREFIX_SIZE;
@@ -60,7 +70,7 @@ static bool safetensors_probe(const unsigned char *head, size_t head_size, uint6
     while (at < head_size && is_blank(head[at]))
         at++;
     /* Any text file with a brace in this place gets so far; a header cannot be longer than its file by much. */
-    return at < head_size && head[at] == '{' && load_u64(head) <= size + TENSOR_FILE_HEADER_MAX;
+    return at < head_size && head[at] == '{' && (load_u64(head) <= size + HEADER_MAX || is_binary(head));
 }
 
 static int header_load(layout *h, const byte_source *source, ckpt_error *err)
@@ -72,7 +82,7 @@ static int header_load(layout *h, const byte_source *source, ckpt_error *err)
     FAIL_IF(source->size < PREFIX_SIZE, err, CKPT_EFORMAT, "safetensors: shorter than 8 bytes");
     TRY(source->read(source, prefix, 0, sizeof prefix, err));
     const uint64_t size = load_u64(prefix);
-    FAIL_IF(size > TENSOR_FILE_HEADER_MAX, err, CKPT_EFORMAT, "safetensors: header of %llu bytes is too large",
+    FAIL_IF(size > HEADER_MAX, err, CKPT_EFORMAT, "safetensors: header of %llu bytes is too large",
             (unsigned long long)size);
     h->short_header = size > source->size - PREFIX_SIZE;
     FAIL_IF(h->short_header, err, CKPT_EFORMAT, "safetensors: header of %llu bytes is longer than the file",
@@ -151,7 +161,10 @@ static int read_tensor(tensor_file *out, layout *h, const char *name, const json
         goto out; /* a newer type: its bytes are bytes between tensors */
     view.dtype = DTYPES[i].dtype;
     view.offset = h->buffer_offset + place->begin;
-    TRY(tensor_view_row_major(&view, err));
+    rc = tensor_view_row_major(&view, err);
+    if (rc)
+        error_prefix(err, "safetensors: %.200s", name);
+    TRY(rc);
     FAIL_IF(view.span_bytes != place->end - place->begin, err, CKPT_EFORMAT,
             "safetensors: %.200s: shape and offsets disagree", name);
     view.name = strdup(name);
@@ -168,6 +181,8 @@ static int read_metadata(tensor_file *out, json_t *metadata, ckpt_error *err)
     const char *key;
     json_t *value;
 
+    if (json_is_null(metadata))
+        goto out; /* the reference reader takes it for none */
     FAIL_IF(!json_is_object(metadata), err, CKPT_EFORMAT, "safetensors: metadata is not an object");
     json_object_foreach(metadata, key, value)
     {
@@ -314,8 +329,7 @@ int safetensors_header(char **header, size_t *header_size, const ckpt_tensor *te
 
     const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
     const size_t padded = (size + 7) / 8 * 8;
-    FAIL_IF(size > TENSOR_FILE_HEADER_MAX - 8, err, CKPT_EUSAGE, "names and values are more than %u MiB",
-            TENSOR_FILE_HEADER_MAX >> 20);
+    FAIL_IF(size > HEADER_MAX - 8, err, CKPT_EUSAGE, "names and values are more than %u MB", HEADER_MAX / 1000000);
     text = malloc(PREFIX_SIZE + padded);
     FAIL_IF_NULL(text, err);
     store_u64(text, padded);

@@ -102,6 +102,27 @@ static void metadata_are_values_beside_the_tensors(void **state)
     tensor_file_clear(&file);
 }
 
+static void metadata_that_are_null_are_none(void **state)
+{
+    (void)state;
+    tensor_file file = assert_header_read("{\"__metadata__\":null}", 0, 0);
+    assert_int_equal(file.value_count, 0);
+    tensor_file_clear(&file);
+}
+
+static void a_tensor_without_elements_may_lie_between_others_but_not_inside(void **state)
+{
+    (void)state;
+#define TWO_AND_NONE(place)                                                                                            \
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"                                                  \
+    "\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[" place "]}}"
+    tensor_file file = assert_header_read(TWO_AND_NONE("2,2"), 2, 2);
+    tensor_file_clear(&file);
+    input in = file_of(TWO_AND_NONE("1,1"), 2);
+    assert_refused(in.data, in.size, "begins before the tensor before it ends");
+    input_free(&in);
+}
+
 static void a_tensor_of_a_newer_type_is_left_out_and_the_rest_is_read(void **state)
 {
     (void)state;
@@ -114,11 +135,13 @@ static void a_tensor_of_a_newer_type_is_left_out_and_the_rest_is_read(void **sta
 
 /* ---- Malformed -------------------------------------------------------------------------------------------------- */
 
-static void a_header_larger_than_100_mib_is_refused(void **state)
+static void a_header_larger_than_100_mb_is_refused(void **state)
 {
     (void)state;
-    char data[16] = "\1\0\x40\6\0\0\0\0{"; /* 100 MiB and 1 byte */
-    assert_refused(data, sizeof data, "is too large");
+    assert_refused(CONTAINS("\x01\xe1\xf5\x05\0\0\0\0{}"), "is too large"); /* 100,000,001 bytes */
+    assert_refused(CONTAINS("\0\xe1\xf5\x05\0\0\0\0{}"), "is longer than the file");
+    assert_refused(CONTAINS("\0\0\0\0\0\0\0\x80{}"), "is too large");
+    assert_refused(CONTAINS("\xff\xff\xff\xff\xff\xff\xff\x0f{}"), "is too large");
 }
 
 static void a_header_longer_than_the_file_is_refused(void **state)
@@ -347,8 +370,10 @@ int main(void)
         cmocka_unit_test(a_header_without_tensors_is_legal),
         cmocka_unit_test(tensors_may_stand_in_any_order),
         cmocka_unit_test(metadata_are_values_beside_the_tensors),
+        cmocka_unit_test(metadata_that_are_null_are_none),
+        cmocka_unit_test(a_tensor_without_elements_may_lie_between_others_but_not_inside),
         cmocka_unit_test(a_tensor_of_a_newer_type_is_left_out_and_the_rest_is_read),
-        cmocka_unit_test(a_header_larger_than_100_mib_is_refused),
+        cmocka_unit_test(a_header_larger_than_100_mb_is_refused),
         cmocka_unit_test(a_header_longer_than_the_file_is_refused),
         cmocka_unit_test(a_header_that_is_not_utf8_is_refused),
         cmocka_unit_test(a_header_that_is_not_json_is_refused),
