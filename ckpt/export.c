@@ -2,13 +2,11 @@
 
 #include "fail.h"
 #include "pattern.h"
-#include "units.h"
+#include "restore_path.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ELEMENT_MAX 16 /* bytes of the widest type */
 
@@ -258,25 +256,6 @@ out:
 
 /* ---- The file ---- */
 
-static int target_check(const exporter *e, const char *path, ckpt_error *err)
-{
-    int rc = 0;
-    struct stat st;
-
-    if (lstat(path, &st)) {
-        if (errno != ENOENT)
-            rc = error_errno(err, errno, "%s", path);
-        goto out;
-    }
-    FAIL_IF(S_ISDIR(st.st_mode), err, CKPT_EUSAGE, "%s is a folder", path);
-    if (!e->options.overwrite) {
-        rc = error_set(err, CKPT_ECONFIRM, "%s exists", path);
-        error_hint(err, "--yes overwrites it");
-    }
-out:
-    return rc;
-}
-
 static int export_write(exporter *e, ckpt_error *err)
 {
     switch (e->options.format) {
@@ -329,7 +308,7 @@ int ckpt_export(ckpt_export_result *result, ckpt_content *content, const char *p
     *e.result = (ckpt_export_result){0};
     TRY(store_options(&e.options, sizeof e.options, options, err));
     TRY(options_check(&e, err));
-    TRY(target_check(&e, path, err));
+    TRY(restore_target_check(path, e.options.overwrite, err));
     TRY(file_find(&file, &e, err));
     TRY(rows_choose(&e, file, err));
     TRY(rows_name(&e, err));

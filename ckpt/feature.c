@@ -69,8 +69,7 @@ static bool list_has(const char *list, const char *feature)
     return false;
 }
 
-/* Adds the missing words; *changed tells whether there were any. */
-static int words_add(bool *changed, ini *config, uint32_t bits, ckpt_error *err)
+int features_list(bool *changed, ini *config, uint32_t bits, ckpt_error *err)
 {
     int rc = 0;
     char list[INI_VALUE_MAX + 1];
@@ -100,7 +99,7 @@ int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
     if (!bits)
         return 0;
     TRY(store_config_read(&config, store, err));
-    TRY(words_add(&changed, config, bits, err));
+    TRY(features_list(&changed, config, bits, err));
     if (!changed)
         goto out;
     /* Once more, alone: two writers with different words must not undo each other. */
@@ -108,7 +107,7 @@ int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
     config = NULL;
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(store_config_read(&config, store, err));
-    TRY(words_add(&changed, config, bits, err));
+    TRY(features_list(&changed, config, bits, err));
     TRY(ini_write(&text, &size, config, err));
     TRY(file_replace(store->config_path, store->tmp_dir, text, size, err));
 out:

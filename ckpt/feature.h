@@ -9,6 +9,8 @@
  * it knows all of them. `list` may be NULL. */
 const char *feature_unknown(int *size, const char *list);
 
+/* Adds to the list the words of these bits that are missing; *changed tells whether there were any. */
+int features_list(bool *changed, struct ini *config, uint32_t bits, ckpt_error *err);
 /* Puts the word of each bit into the list `read-only` of config.ini, durably, unless it is there: an older program must
  * know that it cannot write before the first pack appears that it cannot read. */
 int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err);

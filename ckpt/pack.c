@@ -183,6 +183,17 @@ static void pack_let_go(const pack *p)
         pack_slot_unpin(p->slot);
 }
 
+int pack_read_bytes(void *dst, const pack *p, uint64_t offset, size_t size, ckpt_error *err)
+{
+    int rc = 0, fd = -1;
+
+    TRY(pack_hold(&fd, p, err));
+    rc = error_as_damage(file_read_at(dst, fd, offset, size, "pack", err), err);
+    pack_let_go(p);
+out:
+    return rc;
+}
+
 int pack_read_chunk(size_t *coded_size, void *dst, const pack *p, const pack_frame *frame, uint32_t i, ckpt_error *err)
 {
     int rc = 0;

@@ -228,6 +228,8 @@ int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name
 /* Opens packs_dir/<name>.pack and reads its index. CKPT_ENOTFOUND, CKPT_EDATA, CKPT_EVERSION, CKPT_EIO. */
 int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err);
 void pack_close(pack *p);
+/* Bytes of the file, as they are. */
+int pack_read_bytes(void *dst, const pack *p, uint64_t offset, size_t size, ckpt_error *err);
 /* The coded bytes of chunk i of a frame into dst (CODEC_CHUNK_CODED_MAX bytes). */
 int pack_read_chunk(size_t *coded_size, void *dst, const pack *p, const pack_frame *frame, uint32_t i, ckpt_error *err);
 static inline uint32_t pack_frame_chunks(const pack_frame *frame)

@@ -2,7 +2,9 @@
 
 #include "fail.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int refuse_link(const char *path, bool in_place, ckpt_error *err)
 {
@@ -35,6 +37,25 @@ int restore_path_check(const char *dir, const char *path, bool is_folder, bool i
         }
         if (!end)
             break;
+    }
+out:
+    return rc;
+}
+
+int restore_target_check(const char *path, bool overwrite, ckpt_error *err)
+{
+    int rc = 0;
+    struct stat st;
+
+    if (lstat(path, &st)) {
+        if (errno != ENOENT)
+            rc = error_errno(err, errno, "%s", path);
+        goto out;
+    }
+    FAIL_IF(S_ISDIR(st.st_mode), err, CKPT_EUSAGE, "%s is a folder", path);
+    if (!overwrite) {
+        rc = error_set(err, CKPT_ECONFIRM, "%s exists", path);
+        error_hint(err, "--yes overwrites it");
     }
 out:
     return rc;

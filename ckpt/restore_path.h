@@ -14,4 +14,7 @@
 int restore_path_check(const char *dir, const char *path, bool is_folder, bool in_place, bool overwrite,
                        ckpt_error *err);
 
+/* May one file be written there? CKPT_ECONFIRM when there is one and `overwrite` is false, CKPT_EUSAGE for a folder. */
+int restore_target_check(const char *path, bool overwrite, ckpt_error *err);
+
 #endif

@@ -130,21 +130,35 @@ out:
     return rc;
 }
 
-static int version_check(const ini *config, const ckpt_store *store, ckpt_error *err)
+static int version_check(const ini *config, const char *path, ckpt_error *err)
 {
     int rc = 0;
     const char *const text = ini_get(config, "store", NULL, "version");
     unsigned long version;
 
-    FAIL_IF(!text, err, CKPT_EDATA, "%s is not a store: its %s has no [store] version", store->path, CONFIG_NAME);
+    FAIL_IF(!text, err, CKPT_EDATA, "%s is of no store: it has no [store] version", path);
     errno = 0;
     version = strtoul(text, NULL, 10);
     FAIL_IF(errno || *text == '0' || !*text || text[strspn(text, "0123456789")], err, CKPT_EDATA,
-            "%s: `version = %s` is not a version", store->config_path, text);
+            "%s: `version = %s` is not a version", path, text);
     if (version > STORE_VERSION) {
         error_set(err, CKPT_EVERSION, "the store has format %lu, this program knows %d", version, STORE_VERSION);
         error_hint(err, "use a newer ckpt");
         rc = CKPT_EVERSION;
+    }
+out:
+    return rc;
+}
+
+int store_config_check(const ini *config, const char *path, ckpt_error *err)
+{
+    int rc = 0, size = 0;
+
+    TRY(version_check(config, path, err));
+    const char *const unknown = feature_unknown(&size, ini_get(config, "store", NULL, "incompatible"));
+    if (unknown) {
+        rc = error_set(err, CKPT_EVERSION, "the store uses `%.*s`, which this program does not know", size, unknown);
+        error_hint(err, "use a newer ckpt");
     }
 out:
     return rc;
@@ -155,16 +169,9 @@ static int config_check(ckpt_store *store, ckpt_error *err)
 {
     int rc = 0, size = 0;
     ini *config = NULL;
-    const char *unknown;
 
     TRY(store_config_read(&config, store, err));
-    TRY(version_check(config, store, err));
-    unknown = feature_unknown(&size, ini_get(config, "store", NULL, "incompatible"));
-    if (unknown) {
-        rc = error_set(err, CKPT_EVERSION, "the store uses `%.*s`, which this program does not know", size, unknown);
-        error_hint(err, "use a newer ckpt");
-        goto out;
-    }
+    TRY(store_config_check(config, store->config_path, err));
     if (feature_unknown(&size, ini_get(config, "store", NULL, "read-only")))
         store->read_only = true;
     if (access(store->path, W_OK) && errno == EROFS)
@@ -176,26 +183,43 @@ out:
 
 /* ---- Creating --------------------------------------------------------------------------------------------------- */
 
-static int config_write(const ckpt_store *store, ckpt_error *err)
+int store_config_new(char **out, ckpt_error *err)
 {
-    int rc = 0, length;
+    int rc = 0;
     uint64_t high, low;
-    char id[STORE_ID_SIZE], text[sizeof CONFIG_TEXT + sizeof id + 16];
-    file_tmp tmp = {.fd = -1};
-    file_commit_plan plan = {0};
+    char id[STORE_ID_SIZE];
+    const size_t size = sizeof CONFIG_TEXT + sizeof id + 16;
+    char *const text = malloc(size);
 
+    FAIL_IF_NULL(text, err);
     TRY(random_u64(&high, err));
     TRY(random_u64(&low, err));
     snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, high, low);
-    length = snprintf(text, sizeof text, CONFIG_TEXT, STORE_VERSION, id);
+    snprintf(text, size, CONFIG_TEXT, STORE_VERSION, id);
+    *out = text;
+out:
+    if (rc)
+        free(text);
+    return rc;
+}
+
+static int config_write(const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL;
+    file_tmp tmp = {.fd = -1};
+    file_commit_plan plan = {0};
+
+    TRY(store_config_new(&text, err));
     TRY(file_tmp_open(&tmp, store->tmp_dir, CONFIG_NAME, err));
-    TRY(file_tmp_write(&tmp, text, (size_t)length, err));
+    TRY(file_tmp_write(&tmp, text, strlen(text), err));
     /* Without `replace`: of two that create the store at once, the first one's id stays. */
     TRY(file_commit_add(&plan, &tmp, store->config_path, false, err));
     TRY(file_commit(&plan, err));
 out:
     file_tmp_discard(&tmp);
     file_commit_discard(&plan);
+    free(text);
     return rc;
 }
 

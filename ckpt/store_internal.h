@@ -51,6 +51,9 @@ void store_warn(const ckpt_store *store, const char *format, ...) __attribute__(
 int store_options(void *own, size_t own_size, const void *given, ckpt_error *err);
 struct ini;
 int store_config_read(struct ini **out, const ckpt_store *store, ckpt_error *err); /* config.ini as it is now */
+int store_config_new(char **text, ckpt_error *err); /* that of a new store, with an id of its own; malloc'ed */
+/* May this program read a store with this config.ini? CKPT_EDATA, CKPT_EVERSION. `path` is for messages. */
+int store_config_check(const struct ini *config, const char *path, ckpt_error *err);
 /* Value of a key of config.ini ("retention", "keep"); *value is malloc'ed, NULL when it is not set. */
 int store_config_get(char **value, const ckpt_store *store, const char *section, const char *key, ckpt_error *err);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS "safetensors|npz|pt"
+#define FORMATS "safetensors|npz|pt|bundle"
 #define DTYPES  "f16|bf16|f32|f64"
 
 static const option OPTIONS[] = {
@@ -164,6 +164,71 @@ out:
     return rc;
 }
 
+typedef struct bundle_export {
+    ckpt_store *store;
+    const char *name;
+    ckpt_bundle_result result;
+} bundle_export;
+
+static int write_bundle(void *payload, const char *path, bool overwrite, ckpt_error *err)
+{
+    bundle_export *const x = payload;
+
+    return ckpt_bundle_write(&x->result, x->store, x->name, path, overwrite, err);
+}
+
+static int print_bundle(const session *s, const char *path, const ckpt_bundle_result *done, double seconds,
+                        ckpt_error *err)
+{
+    int rc = 0;
+    char packs[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE], time[UNITS_TEXT_SIZE];
+    json_t *object = NULL;
+
+    if (s->json) {
+        object = json_object();
+        TRY(json_out_set(object, "path", print_json_text(path), err));
+        TRY(json_out_set(object, "id", print_json_text(done->id), err));
+        TRY(json_out_set(object, "packs", json_out_count(done->packs), err));
+        TRY(json_out_set(object, "bytes", json_out_count(done->bytes), err));
+        TRY(json_out_set(object, "tags", json_out_count(done->tags), err));
+        TRY(json_out_set(object, "seconds", json_out_real(seconds), err));
+        TRY(json_out_value(stdout, object, err));
+    } else if (!s->quiet) {
+        fputs("wrote ", stdout);
+        output_text(stdout, path);
+        printf(": checkpoint %.*s, %s, %s, %s\n", PRINT_ID_DIGITS, done->id, print_count(packs, done->packs, "pack"),
+               print_size(bytes, done->bytes), print_seconds(time, seconds));
+    }
+out:
+    json_decref(object);
+    return rc;
+}
+
+static int export_bundle(session *s, const char *name, ckpt_error *err)
+{
+    static const char *const OF_TENSORS[] = {"only", "file", "dtype"};
+    int rc = 0;
+    char *path = NULL, suffix[] = ".ckpt.zip", id[CKPT_ID_SIZE];
+    const char *const output = arguments_text(&s->args, "output");
+    const double begin = print_clock();
+    bundle_export x = {.name = name};
+
+    for (size_t i = 0; i < sizeof(OF_TENSORS) / sizeof(OF_TENSORS[0]); i++)
+        FAIL_IF(arguments_text(&s->args, OF_TENSORS[i]), err, CKPT_EUSAGE,
+                "export: --%s is for tensors; a bundle is a whole checkpoint", OF_TENSORS[i]);
+    TRY(session_open(s, err));
+    TRY(ckpt_find(id, s->store, name, err));
+    id[PRINT_ID_DIGITS] = 0;
+    x.store = s->store;
+    path = output ? strdup(output) : named_after(id, suffix);
+    FAIL_IF_NULL(path, err);
+    TRY(write_asking(s, path, write_bundle, &x, err));
+    TRY(print_bundle(s, path, &x.result, print_clock() - begin, err));
+out:
+    free(path);
+    return rc;
+}
+
 static int cmd_export(session *s, ckpt_error *err)
 {
     static const struct {
@@ -178,6 +243,8 @@ static int cmd_export(session *s, ckpt_error *err)
 
     s->notes_are_warnings = true;
     FAIL_IF(!to, err, CKPT_EUSAGE, "export: --to says what to write: one of " FORMATS);
+    if (strcmp(to, "bundle") == 0)
+        TRY(export_bundle(s, name, err));
     for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++)
         if (strcmp(WORDS[i].word, to) == 0)
             TRY(export_tensors(s, name, WORDS[i].format, WORDS[i].suffix, err));
@@ -188,16 +255,19 @@ out:
 const command CMD_EXPORT = {
     .name = "export",
     .args = "[NAME|FILE]",
-    .summary = "Write tensors as one file for other programs",
+    .summary = "Write a checkpoint as one file for other programs",
     .about = "Takes a checkpoint, `latest` without a name, or a file on disk, which needs no store: so it converts "
              "files too. The file appears when it is whole. Tensors that are views of others become tensors of their "
              "own, and a name that several files have gets the file's path in front.\n\n"
              "safetensors keeps the values beside the tensors. pt is a dict of tensors by name, which "
              "torch.load(FILE, weights_only=True) reads. npz has no bf16 and no 8-bit floats, as NumPy has none: "
              "--dtype f32 writes floats that hold each of their values. With --dtype the largest relative error is "
-             "told; values too large become infinite.",
+             "told; values too large become infinite.\n\n"
+             "A bundle is the checkpoint itself as one file, for a download or a stick: all packs it needs and its "
+             "tags. `ckpt import` brings it into a store, bit for bit; `unzip` makes a store of it.",
     .examples = "ckpt export best --to safetensors --only 'model.*'\tthe weights of the best one\n"
                 "ckpt export model.pt --to npz --dtype f32\ta file, for NumPy\n"
+                "ckpt export best --to bundle -o best.ckpt.zip\tthe checkpoint itself\n"
                 "ckpt export step:1500 --to pt -o weights.pt --file run/model.safetensors\tone of its files\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 5, 9, 10, 130),

@@ -7,15 +7,15 @@
 
 #define COMMANDS_MAX 64
 
-extern const command CMD_INIT, CMD_SAVE, CMD_WATCH, CMD_RESTORE, CMD_EXPORT, CMD_LOG, CMD_SHOW, CMD_DIFF, CMD_STATS,
-    CMD_TAG, CMD_RM, CMD_PRUNE, CMD_GC, CMD_VERIFY, CMD_REPAIR, CMD_TRAIN, CMD_RESUME, CMD_EVAL, CMD_PREDICT, CMD_BENCH,
-    CMD_HELP, CMD_VERSION, CMD_COMPLETION, CMD_MAN;
+extern const command CMD_INIT, CMD_SAVE, CMD_WATCH, CMD_RESTORE, CMD_EXPORT, CMD_IMPORT, CMD_LOG, CMD_SHOW, CMD_DIFF,
+    CMD_STATS, CMD_TAG, CMD_RM, CMD_PRUNE, CMD_GC, CMD_VERIFY, CMD_REPAIR, CMD_TRAIN, CMD_RESUME, CMD_EVAL, CMD_PREDICT,
+    CMD_BENCH, CMD_HELP, CMD_VERSION, CMD_COMPLETION, CMD_MAN;
 
-const command *const COMMANDS[] = {&CMD_INIT,  &CMD_SAVE,    &CMD_WATCH,      &CMD_RESTORE, &CMD_EXPORT,
-                                   &CMD_LOG,   &CMD_SHOW,    &CMD_DIFF,       &CMD_STATS,   &CMD_TAG,
-                                   &CMD_RM,    &CMD_PRUNE,   &CMD_GC,         &CMD_VERIFY,  &CMD_REPAIR,
-                                   &CMD_TRAIN, &CMD_RESUME,  &CMD_EVAL,       &CMD_PREDICT, &CMD_BENCH,
-                                   &CMD_HELP,  &CMD_VERSION, &CMD_COMPLETION, &CMD_MAN,     NULL};
+const command *const COMMANDS[] = {&CMD_INIT,  &CMD_SAVE,    &CMD_WATCH,  &CMD_RESTORE, &CMD_EXPORT,  &CMD_IMPORT,
+                                   &CMD_LOG,   &CMD_SHOW,    &CMD_DIFF,   &CMD_STATS,   &CMD_TAG,     &CMD_RM,
+                                   &CMD_PRUNE, &CMD_GC,      &CMD_VERIFY, &CMD_REPAIR,  &CMD_TRAIN,   &CMD_RESUME,
+                                   &CMD_EVAL,  &CMD_PREDICT, &CMD_BENCH,  &CMD_HELP,    &CMD_VERSION, &CMD_COMPLETION,
+                                   &CMD_MAN,   NULL};
 
 const option GLOBAL_OPTIONS[] = {
     {"store", 's', OPT_DIR, "STORE",
