@@ -392,8 +392,8 @@ const command CMD_WATCH = {
         "store; its state and log are below ~/.local/state/ckpt/jobs.",
     .examples = "ckpt watch 'runs/*/checkpoint-*' --detach\twhat the Trainer writes, while you log out\n"
                 "ckpt watch --together model.pt optimizer.pt --every 5m\ttwo files, one checkpoint\n"
-                "ckpt watch 'epoch_*.pt' --metric 'val_acc=([0-9.]+)' --from train.log --keep 'last 3, best 1'\tfor "
-                "`best`\n"
+                "ckpt watch 'epoch_*.pt' --metric 'val_acc=([0-9.]+)' --from train.log\tfor `best`\n"
+                "ckpt watch last.pt --every 5m --keep 'last 3, best 1'\tand no more of them\n"
                 "ckpt watch last.pt --once\tsave it once it is whole\n"
                 "ckpt watch --status\thow it goes\n",
     .options = OPTIONS,

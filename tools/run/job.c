@@ -39,8 +39,11 @@ int job_open(job **out, const char *kind, const char *subject, ckpt_error *err)
     TRY(dir_make_all(j->folder, err));
     TRY(path_join(path, j->folder, "lease", err));
     rc = lease_acquire(&j->lease, path, NULL, err);
-    if (rc)
-        error_prefix(err, "%s of %s", kind, subject);
+    if (rc == CKPT_EBUSY && job_status_read(&j->status, j->folder, NULL) == 0) {
+        error_clear(err);
+        rc =
+            error_set(err, CKPT_EBUSY, "a %s of %s is at work already, process %" PRIu64, kind, subject, j->status.pid);
+    }
     TRY(rc);
     snprintf(j->status.kind, sizeof j->status.kind, "%s", kind);
     snprintf(j->status.subject, sizeof j->status.subject, "%s", subject);
