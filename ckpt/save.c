@@ -499,6 +499,7 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     options = &own_options;
     TRY(save_options_check(options, err));
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
+    TRY(save_check_parts(store, &w, err));
     TRY(saver_open(&s, &sequence, store, options->level, NULL, err));
     s.total_bytes = w.total_bytes;
     s.parity = options->parity > 0 ? options->parity : s.parity;

@@ -20,6 +20,7 @@
 #include "reference.h"
 #include "store_internal.h"
 #include "transform.h"
+#include "walk.h"
 
 #define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
 #define SAVE_GROUP_BYTES_MAX     CODEC_CHUNK_BYTES     /* a group is one chunk */
@@ -207,6 +208,8 @@ void saver_close(saver *s);
 int saver_roll(saver *s, ckpt_error *err);
 int saver_progress(saver *s, uint64_t bytes, ckpt_error *err);
 int save_options_check(const ckpt_save_options *options, ckpt_error *err);
+/* save_parts.c: warns of files that an index of shards or a distributed checkpoint names, and that are not saved. */
+int save_check_parts(const ckpt_store *store, const walk *w, ckpt_error *err);
 
 /* ---- save_tensors.c ---- */
 #define SAVE_FILE_NAME "state.safetensors" /* of tensors from memory, when the caller has no other */

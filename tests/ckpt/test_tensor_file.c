@@ -42,6 +42,18 @@ static void torch_files_read_as_pytorch_reads_them(void **state)
         assert_reads_as_expected(NAMES[i], "torch");
 }
 
+static void folders_of_trainers_read_as_pytorch_reads_them(void **state)
+{
+    (void)state;
+    assert_reads_as_expected("folders/checkpoint-2/model.safetensors", "safetensors");
+    assert_reads_as_expected("folders/checkpoint-2/optimizer.pt", "torch");
+    assert_reads_as_expected("folders/checkpoint-2/rng_state.pth", "torch");
+    assert_reads_as_expected("folders/checkpoint-2/scheduler.pt", "torch");
+    assert_reads_as_expected("folders/checkpoint-2/training_args.bin", "torch");
+    assert_reads_as_expected("folders/lightning/epoch=0-step=1.ckpt", "torch");
+    assert_reads_as_expected("folders/sharded/model-00001-of-00003.safetensors", "safetensors");
+}
+
 static void safetensors_files_read_as_another_reader_reads_them(void **state)
 {
     (void)state;
@@ -233,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(torch_files_read_as_pytorch_reads_them),
+        cmocka_unit_test(folders_of_trainers_read_as_pytorch_reads_them),
         cmocka_unit_test(safetensors_files_read_as_another_reader_reads_them),
         cmocka_unit_test(numpy_files_read_as_numpy_reads_them),
         cmocka_unit_test(files_of_no_known_format_are_opaque_without_a_reason),
