@@ -1,5 +1,7 @@
 #include "verify.h"
 
+#include "verify_state.h"
+
 #include "array.h"
 #include "fail.h"
 
@@ -89,6 +91,10 @@ out:
 int verify_progress(verifier *v, uint64_t bytes, ckpt_error *err)
 {
     v->done_bytes += bytes;
+    if (v->keeps_state && v->done_bytes - v->state_bytes >= VERIFY_STATE_BYTES) {
+        verify_state_save(v);
+        v->state_bytes = v->done_bytes;
+    }
     if (v->store->progress && v->store->progress(v->store->payload, v->done_bytes, v->total_bytes))
         return error_set(err, CKPT_EINTERRUPTED, "interrupted");
     return 0;
@@ -172,9 +178,11 @@ static int packs_check(verifier *v, ckpt_error *err)
     int rc = 0;
     uint64_t unneeded = 0;
 
-    v->result->packs = v->reach.count;
     for (uint32_t i = 0; i < v->reach.count; i++) {
         reach_pack *const p = &v->reach.packs[i];
+        if (!verify_wants(v, p))
+            continue;
+        v->result->packs++;
         TRY(reach_read(&v->reach, p, err));
         unneeded += !p->needed;
         if (p->why && !p->needed)
@@ -287,29 +295,68 @@ out:
     return rc;
 }
 
-static uint64_t packs_bytes(const reach *r)
+static uint64_t packs_bytes(const verifier *v)
 {
     uint64_t bytes = 0;
+    const reach *const r = &v->reach;
 
     for (uint32_t i = 0; i < r->count; i++)
-        bytes += r->packs[i].why ? 0 : r->packs[i].size;
+        bytes += r->packs[i].why || !verify_wants(v, &r->packs[i]) ? 0 : r->packs[i].size;
     return bytes;
 }
 
-static int verify_run(verify_listing *list, verifier *v, ckpt_verify_level level, ckpt_error *err)
+/* Which checkpoints are looked at: those from a name or a time on. The listing stands newest first. */
+static int entries_select(verify_listing *list, verifier *v, const ckpt_verify_options *options, ckpt_error *err)
 {
     int rc = 0;
+    snapshot_name since;
+    size_t kept = 0;
+
+    if (options->since)
+        TRY(name_resolve(&since, v->store, options->since, err));
+    for (size_t i = 0; i < list->count; i++) {
+        verify_entry *const e = &list->entries[i];
+        /* Of one that cannot be read nobody knows the time. */
+        if (options->since_time && e->readable && e->snap.time < options->since_time) {
+            snapshot_clear(&e->snap);
+            continue;
+        }
+        list->entries[kept++] = *e;
+        if (options->since && sha256_compare(&e->name.id, &since.id) == 0) {
+            for (size_t k = i + 1; k < list->count; k++)
+                snapshot_clear(&list->entries[k].snap);
+            break;
+        }
+    }
+    list->count = kept;
+    v->result->checkpoints = kept;
+    v->needed_only = options->since || options->since_time;
+out:
+    return rc;
+}
+
+static int verify_run(verify_listing *list, verifier *v, const ckpt_verify_options *options, ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_verify_level level = options->level;
 
     TRY(entries_read(list, v, err));
+    TRY(entries_select(list, v, options, err));
     TRY(reach_new(&v->reach, v->store, err)); /* after the snapshots: what they need is then listed */
     for (size_t i = 0; i < list->count; i++)
         TRY(entry_check(&list->entries[i], v, err));
     TRY(packs_check(v, err));
     TRY(tags_check(list, v, err));
+    v->keeps_state = level >= CKPT_VERIFY_READ;
+    if (options->proceed)
+        TRY(verify_state_load(v, err));
     if (level >= CKPT_VERIFY_READ) {
-        v->total_bytes = packs_bytes(&v->reach) + entries_choose(list, v, level);
+        v->total_bytes = packs_bytes(v) + entries_choose(list, v, level);
         TRY(verify_packs(v, err));
+        TRY(verify_parity(v, err));
     }
+    if (options->sample > 0)
+        TRY(verify_sample(v, options->sample, options->seed, err));
     v->total_bytes = v->done_bytes + entries_choose(list, v, level); /* reading may have found more to decode */
     TRY(files_check(list, v, err));
 out:
@@ -369,19 +416,30 @@ int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, const ckpt_verify
     *out_result = (ckpt_verify_result){0};
     TRY(store_options(&own, sizeof own, options, err));
     FAIL_IF(own.level > CKPT_VERIFY_FULL, err, CKPT_EUSAGE, "no such level of verify");
-    TRY(verify_run(&list, &v, own.level, err));
+    FAIL_IF(!(own.sample >= 0 && own.sample <= 1), err, CKPT_EUSAGE, "a sample is a share from 0 to 1");
+    FAIL_IF(own.proceed && own.level == CKPT_VERIFY_NAMES, err, CKPT_EUSAGE,
+            "only a verify that reads can go on where one was stopped");
+    rc = verify_run(&list, &v, &own, err);
+    if (v.keeps_state && rc == CKPT_EINTERRUPTED)
+        verify_state_save(&v);
+    else if (v.keeps_state && !rc)
+        verify_state_remove(&v);
+    TRY(rc);
     if (out_result->fault_count > 0) {
         rc = error_set(err, CKPT_EDATA, "%zu faults, the first: %s", out_result->fault_count,
                        out_result->faults[0].what);
         error_where(err, store->path);
+        error_hint(err, "`ckpt repair --dry-run` shows what can be mended");
     }
 out:
     for (size_t i = 0; i < list.count; i++)
         snapshot_clear(&list.entries[i].snap);
     free(list.entries);
     hash_set_clear(&v.decoded);
+    hash_set_clear(&v.read);
+    hash_set_clear(&v.before);
     reach_clear(&v.reach);
-    if ((rc && rc != CKPT_EDATA) || !result)
+    if ((rc && rc != CKPT_EDATA && rc != CKPT_EINTERRUPTED) || !result)
         ckpt_verify_result_clear(out_result);
     return rc;
 }

@@ -2,7 +2,10 @@
  *
  *   verify.c        names, sizes, indexes, tags; the order of the work; the list of faults
  *   verify_pack.c   the SHA-256 of packs, by all cores
- *   verify_file.c   files decoded against their SHA-256, by all cores; which tensors a damage hurts */
+ *   verify_file.c   files decoded against their SHA-256, by all cores; which tensors a damage hurts
+ *   verify_sample.c some chunks of all, by all cores
+ *   verify_parity.c the parity of packs
+ *   verify_state.c  what was found good before it was stopped */
 #ifndef CKPT_VERIFY_H
 #define CKPT_VERIFY_H
 
@@ -19,6 +22,11 @@ typedef struct verifier {
     reach reach;
     uint64_t done_bytes, total_bytes;
     hash_set decoded; /* files found good: hash over their SHA-256 and the places of their bytes */
+    hash_set read;    /* packs whose bytes were found good */
+    hash_set before;  /* of `decoded`, what an earlier verify found */
+    bool keeps_state; /* what was found good is written now and then */
+    uint64_t state_bytes; /* done when it was written last */
+    bool needed_only; /* packs that none of the chosen checkpoints needs are left out */
 } verifier;
 
 /* Adds a fault to the result. `name` (of a pack) and `id` (of a checkpoint) may be NULL. What prune removed since it
@@ -28,8 +36,18 @@ int verify_fault(verifier *v, const sha256 *name, const snapshot_name *id, ckpt_
 /* Counts work and tells the caller of it: CKPT_EINTERRUPTED. */
 int verify_progress(verifier *v, uint64_t bytes, ckpt_error *err);
 
+/* Is this pack among those that are looked at? */
+static inline bool verify_wants(const verifier *v, const reach_pack *p)
+{
+    return !v->needed_only || p->needed;
+}
+
 /* Reads all packs whose index is good; those whose bytes are not those of their name get a `why` and a fault. */
 int verify_packs(verifier *v, ckpt_error *err);
+
+/* Decodes a share of all chunks of the packs whose index is good; packs with a fault get a `why`. Seed 0: a new one. */
+int verify_sample(verifier *v, double share, uint64_t seed, ckpt_error *err);
+int verify_parity(verifier *v, ckpt_error *err);
 
 /* Decodes all files of a checkpoint that were not found good before. `found` counts the faults added. */
 typedef struct file_verifier file_verifier;

@@ -138,6 +138,7 @@ static int file_next(bool *more, file_verifier *f, ckpt_error *err)
             continue;
         file_key(&f->key, f, file);
         if (hash_set_has(&f->v->decoded, &f->key)) {
+            f->v->result->skipped_files += hash_set_has(&f->v->before, &f->key);
             TRY(verify_progress(f->v, file->size, err));
             continue;
         }
@@ -292,8 +293,10 @@ static int file_finish(file_verifier *f, const slot *p, ckpt_error *err)
         TRY(verify_fault(f->v, &f->own->name, f->id, err, "%s: its bytes are not those that were saved",
                          pack_string(&f->own->index, p->file->path)));
     }
-    if (!f->damaged)
+    if (!f->damaged) {
         TRY(hash_set_add(&f->v->decoded, &p->key, err));
+        f->v->result->files_decoded++;
+    }
     free(f->hurt);
     f->hurt = NULL;
 out:

@@ -119,8 +119,11 @@ static int task_judge(verifier *v, const pack_task *t, ckpt_error *err)
     const char *const why = t->rc ? t->err.message : "its bytes are not those of its name";
     char hex[SHA256_HEX_SIZE];
 
-    if (!t->rc && !t->differs)
+    if (!t->rc && !t->differs) {
+        TRY(hash_set_add(&v->read, &t->pack->name, err));
+        v->result->packs_read++;
         goto out;
+    }
     if (t->rc)
         TRY(error_pass_own(err, &t->err));
     sha256_hex(hex, &t->pack->name);
@@ -131,23 +134,38 @@ out:
     return rc;
 }
 
+static bool is_to_read(verifier *v, const reach_pack *p)
+{
+    if (p->why || !verify_wants(v, p))
+        return false;
+    if (!hash_set_has(&v->read, &p->name))
+        return true;
+    v->result->skipped_packs++;
+    return false;
+}
+
 int verify_packs(verifier *v, ckpt_error *err)
 {
     int rc = 0;
     pool *p = NULL;
     pack_reader r = {0};
     const uint32_t count = v->reach.count;
-    pack_task *tasks = calloc(count ? count : 1, sizeof *tasks);
+    pack_task *const tasks = calloc(count ? count : 1, sizeof *tasks);
+    bool *const submitted = calloc(count ? count : 1, sizeof *submitted);
 
     FAIL_IF_NULL(tasks, err);
+    FAIL_IF_NULL(submitted, err);
     TRY(store_pool(&p, v->store, err));
     TRY(reader_open(&r, v, p, err));
     for (uint32_t i = 0; i < count; i++) {
         tasks[i] = (pack_task){.task.run = pack_task_run, .reader = &r, .pack = &v->reach.packs[i]};
-        if (!v->reach.packs[i].why)
+        submitted[i] = is_to_read(v, &v->reach.packs[i]);
+        if (submitted[i])
             pool_submit(p, &tasks[i].task);
     }
     for (uint32_t i = 0; i < count; i++) {
+        if (!submitted[i])
+            continue;
         TRY(task_await(v, &r, p, &tasks[i], err));
         TRY(task_judge(v, &tasks[i], err));
     }
@@ -156,6 +174,7 @@ out:
     for (uint32_t i = 0; tasks && p && i < count; i++)
         pool_wait(p, &tasks[i].task);
     reader_close(&r);
+    free(submitted);
     free(tasks);
     return rc;
 }

@@ -1,12 +1,21 @@
+#define _XOPEN_SOURCE 700 /* strptime */
 #include "output.h"
 #include "print.h"
 #include "session.h"
 
 #include "fail.h"
 
+#include <inttypes.h>
+#include <time.h>
+
 static const option OPTIONS[] = {
     {"read", 0, OPT_FLAG, NULL, "also read every pack and check its SHA-256"},
     {"full", 0, OPT_FLAG, NULL, "also decode every file of every checkpoint and check its SHA-256"},
+    {"continue", 0, OPT_FLAG, NULL,
+     "with --read or --full: leave out what the last one, which was stopped, found good"},
+    {"since", 0, OPT_TEXT, "NAME|TIME", "only checkpoints from this one on, or from a time: 6h, 2d, 2026-11-30"},
+    {"sample", 0, OPT_TEXT, "SHARE", "instead decode so large a share of all chunks, as 5%, chosen at random"},
+    {"seed", 0, OPT_COUNT, "N", "choose the chunks that an earlier --sample chose"},
     {0},
 };
 
@@ -23,6 +32,18 @@ static void print_fault(const ckpt_verify_fault *fault)
     fputc('\n', stdout);
 }
 
+/* How far one that was stopped came. */
+static void print_stop(const ckpt_verify_result *found, ckpt_verify_level level)
+{
+    char packs[UNITS_TEXT_SIZE], files[UNITS_TEXT_SIZE];
+
+    printf("stopped: %s read, %s decoded and found good\n",
+           print_count(packs, found->packs_read + found->skipped_packs, "pack"),
+           print_count(files, found->files_decoded + found->skipped_files, "file"));
+    if (level != CKPT_VERIFY_NAMES)
+        printf("`ckpt verify --%s --continue` goes on from there\n", LEVEL_NAMES[level]);
+}
+
 static void print_faults(const ckpt_verify_result *found, ckpt_verify_level level, bool quiet, double seconds)
 {
     char checkpoints[UNITS_TEXT_SIZE], packs[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE], faults[UNITS_TEXT_SIZE],
@@ -35,10 +56,17 @@ static void print_faults(const ckpt_verify_result *found, ckpt_verify_level leve
                print_count(packs, found->packs, "pack"), print_size(bytes, found->bytes_read),
                print_seconds(time, seconds),
                found->fault_count ? print_count(faults, found->fault_count, "fault") : "no fault",
-               level == CKPT_VERIFY_NAMES ? " (names and sizes only; --full decodes everything)" : "");
+               level == CKPT_VERIFY_NAMES && !found->seed ? " (names and sizes only; --full decodes everything)" : "");
+    if (!quiet && found->seed)
+        printf("a sample of %s was decoded; --seed %" PRIu64 " chooses it again\n",
+               print_count(packs, found->chunks, "chunk"), found->seed);
+    if (!quiet && (found->skipped_packs || found->skipped_files))
+        printf("%s and %s were found good before\n", print_count(packs, found->skipped_packs, "pack"),
+               print_count(bytes, found->skipped_files, "file"));
 }
 
-static int print_json(const ckpt_verify_result *found, ckpt_verify_level level, double seconds, ckpt_error *err)
+static int print_json(const ckpt_verify_result *found, ckpt_verify_level level, bool complete, double seconds,
+                      ckpt_error *err)
 {
     int rc = 0;
     json_t *object = json_object(), *faults;
@@ -47,6 +75,13 @@ static int print_json(const ckpt_verify_result *found, ckpt_verify_level level, 
     TRY(json_out_set(object, "checkpoints", json_out_count(found->checkpoints), err));
     TRY(json_out_set(object, "packs", json_out_count(found->packs), err));
     TRY(json_out_set(object, "bytes_read", json_out_count(found->bytes_read), err));
+    TRY(json_out_set(object, "packs_read", json_out_count(found->packs_read), err));
+    TRY(json_out_set(object, "files_decoded", json_out_count(found->files_decoded), err));
+    TRY(json_out_set(object, "skipped_packs", json_out_count(found->skipped_packs), err));
+    TRY(json_out_set(object, "skipped_files", json_out_count(found->skipped_files), err));
+    TRY(json_out_set(object, "seed", found->seed ? json_out_count(found->seed) : json_null(), err));
+    TRY(json_out_set(object, "chunks", json_out_count(found->chunks), err));
+    TRY(json_out_set(object, "complete", json_boolean(complete), err));
     TRY(json_out_set(object, "seconds", json_out_real(seconds), err));
     faults = json_array();
     TRY(json_out_set(object, "faults", faults, err));
@@ -65,28 +100,86 @@ out:
     return rc;
 }
 
+/* "2026-11-30", "2026-11-30 12:01": local time, as the program prints it. */
+static bool date_read(int64_t *out, const char *text)
+{
+    static const char *const FORMATS[] = {"%Y-%m-%d", "%Y-%m-%d %H:%M"};
+
+    for (size_t i = 0; i < sizeof(FORMATS) / sizeof(FORMATS[0]); i++) {
+        struct tm parts = {.tm_isdst = -1};
+        const char *const end = strptime(text, FORMATS[i], &parts);
+        if (end && !*end) {
+            *out = (int64_t)mktime(&parts);
+            return *out > 0;
+        }
+    }
+    return false;
+}
+
+/* A name of a checkpoint, or else how long ago or when. */
+static int since_read(ckpt_verify_options *options, const session *s, const char *text, ckpt_error *err)
+{
+    char id[CKPT_ID_SIZE];
+    uint64_t seconds;
+
+    if (ckpt_find(id, s->store, text, err) == 0) {
+        options->since = text;
+        return 0;
+    }
+    if (parse_duration(&seconds, text, NULL) == 0)
+        options->since_time = (int64_t)time(NULL) - (int64_t)seconds;
+    else if (!date_read(&options->since_time, text))
+        return err ? err->code : CKPT_ENOTFOUND;
+    return error_clear(err);
+}
+
+static int options_read(ckpt_verify_options *options, const session *s, ckpt_error *err)
+{
+    int rc = 0;
+    const arguments *const args = &s->args;
+    const char *const sample = arguments_text(args, "sample"), *const since = arguments_text(args, "since");
+
+    *options = (ckpt_verify_options){.size = sizeof *options, .proceed = arguments_flag(args, "continue")};
+    options->level = arguments_flag(args, "full")   ? CKPT_VERIFY_FULL
+                     : arguments_flag(args, "read") ? CKPT_VERIFY_READ
+                                                    : CKPT_VERIFY_NAMES;
+    options->seed = (uint64_t)arguments_count(args, "seed", 0);
+    if (sample)
+        TRY(parse_share(&options->sample, sample, err));
+    FAIL_IF(sample && options->level != CKPT_VERIFY_NAMES, err, CKPT_EUSAGE,
+            "--sample stands in the place of --read and --full");
+    FAIL_IF(options->seed && !sample, err, CKPT_EUSAGE, "--seed needs --sample");
+    FAIL_IF(options->proceed && options->level == CKPT_VERIFY_NAMES, err, CKPT_EUSAGE,
+            "--continue needs --read or --full");
+    if (since)
+        TRY(since_read(options, s, since, err));
+out:
+    return rc;
+}
+
 static int cmd_verify(session *s, ckpt_error *err)
 {
     int rc = 0;
     ckpt_verify_result found = {0};
-    const ckpt_verify_level level = arguments_flag(&s->args, "full")   ? CKPT_VERIFY_FULL
-                                    : arguments_flag(&s->args, "read") ? CKPT_VERIFY_READ
-                                                                       : CKPT_VERIFY_NAMES;
-    const ckpt_verify_options options = {.size = sizeof options, .level = level};
+    ckpt_verify_options options;
     double begin = print_clock();
 
     TRY(session_open(s, err));
+    TRY(options_read(&options, s, err));
     session_work_begin(s, "verify");
-    int verify_rc = ckpt_verify(&found, s->store, &options, err);
+    const int verify_rc = ckpt_verify(&found, s->store, &options, err);
     session_work_end(s);
-    if (verify_rc && !found.fault_count) {
+    const bool stopped = verify_rc == CKPT_EINTERRUPTED;
+    if (verify_rc && !found.fault_count && !stopped) {
         rc = verify_rc;
         goto out;
     }
     if (s->json)
-        TRY(print_json(&found, level, print_clock() - begin, err));
+        TRY(print_json(&found, options.level, !stopped, print_clock() - begin, err));
     else
-        print_faults(&found, level, s->quiet, print_clock() - begin);
+        print_faults(&found, options.level, s->quiet, print_clock() - begin);
+    if (stopped && !s->json && !s->quiet)
+        print_stop(&found, options.level);
     rc = verify_rc;
 out:
     ckpt_verify_result_clear(&found);
@@ -99,8 +192,13 @@ const command CMD_VERIFY = {
     .summary = "Check that nothing is damaged",
     .about =
         "Without an option it checks names, sizes and indexes, which takes seconds. Each fault is a line that names "
-        "the checkpoint and the tensors it hurts.",
+        "the checkpoint and the tensors it hurts. --read also looks at the parity that packs may have.\n\n"
+        "One that is stopped says how far it came; with --continue the next one goes on from there, even when the "
+        "machine "
+        "was lost meanwhile. Packs that have changed since then are read again.",
     .examples = "ckpt verify\ta quick look\n"
+                "ckpt verify --sample 5%\ta part of everything, another one each time\n"
+                "ckpt verify --full --since 2d\twhat was saved since the day before yesterday\n"
                 "ckpt verify --full\tproof that every file of every checkpoint restores\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 9, 10, 130),
