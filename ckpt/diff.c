@@ -1,5 +1,6 @@
 #include "content.h"
 #include "numbers.h"
+#include "pattern.h"
 
 #include "fail.h"
 
@@ -18,7 +19,8 @@ typedef struct differ {
     unsigned char *bytes_a, *bytes_b;
     double *numbers_a, *numbers_b;
     size_t only_a, only_b; /* the one file of that side that is compared; SIZE_MAX: all */
-    bool named_by_file;    /* more than one file has tensors: names carry the file's path */
+    ckpt_diff_options options;
+    bool named_by_file; /* more than one file has tensors: names carry the file's path */
 } differ;
 
 /* ---- Pairing ---- */
@@ -71,6 +73,12 @@ static int name_fit(const ckpt_content *a, size_t i, const ckpt_content *b, size
 static bool in_scope(const ckpt_content *c, size_t tensor, size_t only)
 {
     return only == SIZE_MAX || c->tensors[tensor].file == only;
+}
+
+/* Does somebody want to know of a tensor of this name? */
+static bool is_asked(const differ *d, const ckpt_content *c, size_t tensor)
+{
+    return d->options.only_count == 0 || pattern_any(d->options.only, d->options.only_count, c->tensors[tensor].name);
 }
 
 /* partner[i] is the tensor of b for tensor i of a, or SIZE_MAX; taken[j] says that j has one. */
@@ -252,10 +260,11 @@ static int diff_tensors(differ *d, ckpt_error *err)
     FAIL_IF_NULL(d->out->tensors && d->names, err);
     d->named_by_file = files_with_tensors(d->a, d->only_a) > 1 || files_with_tensors(d->b, d->only_b) > 1;
     for (size_t i = 0; i < count_a; i++)
-        if (in_scope(d->a, i, d->only_a))
+        if (in_scope(d->a, i, d->only_a) &&
+            (is_asked(d, d->a, i) || (partner[i] != SIZE_MAX && is_asked(d, d->b, partner[i]))))
             TRY(add_tensor(d, i, partner[i], err));
     for (size_t j = 0; j < count_b; j++)
-        if (!taken[j] && in_scope(d->b, j, d->only_b))
+        if (!taken[j] && in_scope(d->b, j, d->only_b) && is_asked(d, d->b, j))
             TRY(add_tensor(d, SIZE_MAX, j, err));
 out:
     free(partner);
@@ -265,10 +274,12 @@ out:
 
 /* ---- Files without tensors ---- */
 
-static bool is_plain(const ckpt_content *c, size_t i, size_t only)
+static bool is_plain(const differ *d, const ckpt_content *c, size_t i, size_t only)
 {
     return c->files[i].info.kind != CKPT_FOLDER && c->files[i].info.tensor_count == 0 &&
-           (only == SIZE_MAX || only == i);
+           (only == SIZE_MAX || only == i) &&
+           (d->options.only_count == 0 ||
+            pattern_any_path(d->options.only, d->options.only_count, c->files[i].info.path));
 }
 
 static int count_changed_bytes(uint64_t *changed, differ *d, size_t i, size_t j, ckpt_error *err)
@@ -313,10 +324,10 @@ out:
     return rc;
 }
 
-static size_t file_by_path(const ckpt_content *c, const char *path, size_t only)
+static size_t file_by_path(const differ *d, const ckpt_content *c, const char *path, size_t only)
 {
     for (size_t i = 0; i < c->file_count; i++)
-        if (is_plain(c, i, only) && strcmp(c->files[i].info.path, path) == 0)
+        if (is_plain(d, c, i, only) && strcmp(c->files[i].info.path, path) == 0)
             return i;
     return SIZE_MAX;
 }
@@ -329,16 +340,16 @@ static int diff_files(differ *d, ckpt_error *err)
     d->out->files = calloc(d->a->file_count + d->b->file_count + 1, sizeof *d->out->files);
     FAIL_IF_NULL(d->out->files, err);
     if (one_a != SIZE_MAX && one_b != SIZE_MAX) { /* two files are compared whatever their names */
-        const bool plain_a = is_plain(d->a, one_a, one_a), plain_b = is_plain(d->b, one_b, one_b);
+        const bool plain_a = is_plain(d, d->a, one_a, one_a), plain_b = is_plain(d, d->b, one_b, one_b);
         if (plain_a || plain_b)
             TRY(add_file(d, plain_a ? one_a : SIZE_MAX, plain_b ? one_b : SIZE_MAX, err));
         goto out;
     }
     for (size_t i = 0; i < d->a->file_count; i++)
-        if (is_plain(d->a, i, d->only_a))
-            TRY(add_file(d, i, file_by_path(d->b, d->a->files[i].info.path, d->only_b), err));
+        if (is_plain(d, d->a, i, d->only_a))
+            TRY(add_file(d, i, file_by_path(d, d->b, d->a->files[i].info.path, d->only_b), err));
     for (size_t j = 0; j < d->b->file_count; j++)
-        if (is_plain(d->b, j, d->only_b) && file_by_path(d->a, d->b->files[j].info.path, d->only_a) == SIZE_MAX)
+        if (is_plain(d, d->b, j, d->only_b) && file_by_path(d, d->a, d->b->files[j].info.path, d->only_a) == SIZE_MAX)
             TRY(add_file(d, SIZE_MAX, j, err));
 out:
     return rc;
@@ -366,16 +377,17 @@ static size_t counterpart(const ckpt_content *many, const ckpt_content *plain)
     return same_base == 1 ? found : SIZE_MAX;
 }
 
-int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error *err)
+int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, const ckpt_diff_options *options, ckpt_error *err)
 {
     int rc = 0;
-    differ d = {.a = a, .b = b, .out = calloc(1, sizeof *d.out)};
+    differ d = {.a = a, .b = b, .out = calloc(1, sizeof *d.out), .options = {.size = sizeof d.options}};
 
     d.bytes_a = malloc(DIFF_BYTES);
     d.bytes_b = malloc(DIFF_BYTES);
     d.numbers_a = malloc(2 * DIFF_ELEMENTS * sizeof *d.numbers_a);
     d.numbers_b = malloc(2 * DIFF_ELEMENTS * sizeof *d.numbers_b);
     FAIL_IF_NULL(d.out && d.bytes_a && d.bytes_b && d.numbers_a && d.numbers_b, err);
+    TRY(store_options(&d.options, sizeof d.options, options, err));
     d.out->equal = true;
     d.only_a = counterpart(a, b);
     d.only_b = counterpart(b, a);

@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "fail.h"
+#include "pattern.h"
 #include "restore_path.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ struct restorer {
     bool overwrite, in_place;
     char swept[FILE_PATH_MAX]; /* the folder that was last rid of what killed restores left */
     ckpt_restore_result *result;
+    bool *left_out;  /* one for each file: nobody asked for it */
     bool *unchanged; /* one for each file: it is there already */
 
     pool *pool;
@@ -61,8 +63,29 @@ static void restorer_close(restorer *r)
     for (unsigned i = 0; r->readers && i < r->worker_count; i++)
         frame_reader_free(r->readers[i]);
     free(r->readers);
+    free(r->left_out);
     free(r->unchanged);
     sha256_free(r->stream);
+}
+
+/* Which files are asked for; CKPT_ENOTFOUND when none is. */
+static int files_choose(restorer *r, const ckpt_restore_options *options, ckpt_error *err)
+{
+    int rc = 0;
+    size_t chosen = 0;
+
+    r->left_out = calloc(r->content->file_count + 1, sizeof *r->left_out);
+    FAIL_IF_NULL(r->left_out, err);
+    for (size_t i = 0; i < r->content->file_count && options->only_count > 0; i++) {
+        r->left_out[i] = !pattern_any_path(options->only, options->only_count, r->content->files[i].info.path);
+        chosen += !r->left_out[i];
+    }
+    FAIL_IF(options->only_count > 0 && chosen == 0, err, CKPT_ENOTFOUND, "no file of %.8s fits `%s`%s",
+            r->content->info.id, options->only[0], options->only_count > 1 ? " or the others" : "");
+out:
+    if (rc == CKPT_ENOTFOUND)
+        error_hint(err, "`ckpt show` lists its files");
+    return rc;
 }
 
 static int restorer_open(restorer *r, ckpt_error *err)
@@ -190,12 +213,14 @@ static int preflight(restorer *r, ckpt_error *err)
 
     for (size_t i = 0; i < r->content->file_count; i++) {
         const content_file *const f = &r->content->files[i];
-        r->result->files += f->info.kind == CKPT_FILE;
-        r->result->bytes += f->info.size;
+        r->result->files += f->info.kind == CKPT_FILE && !r->left_out[i];
+        r->result->bytes += r->left_out[i] ? 0 : f->info.size;
     }
     for (size_t i = 0; i < r->content->file_count; i++) {
         const content_file *const f = &r->content->files[i];
         bool differs = false;
+        if (r->left_out[i])
+            continue;
         TRY(look_at_target(&differs, &r->unchanged[i], r, f, err));
         if (differs && differing++ == 0)
             first = f->info.path;
@@ -380,7 +405,7 @@ static int folders_make(restorer *r, ckpt_error *err)
 
     TRY(dir_make_all(r->dir, err));
     for (size_t i = 0; i < r->content->file_count; i++) {
-        if (r->content->files[i].info.kind != CKPT_FOLDER)
+        if (r->content->files[i].info.kind != CKPT_FOLDER || r->left_out[i])
             continue;
         TRY(target_path(path, r, &r->content->files[i], err));
         TRY(dir_make_all(path, err));
@@ -419,7 +444,7 @@ static int folders_finish(restorer *r, ckpt_error *err)
 
     for (size_t i = r->content->file_count; i-- > 0;) {
         const content_file *const f = &r->content->files[i];
-        if (f->info.kind != CKPT_FOLDER)
+        if (f->info.kind != CKPT_FOLDER || r->left_out[i])
             continue;
         TRY(target_path(path, r, f, err));
         TRY(folder_mode(path, f->info.mode & 0777, err));
@@ -434,11 +459,11 @@ static int restore_all(restorer *r, ckpt_error *err)
 
     TRY(folders_make(r, err));
     for (size_t i = 0; i < r->content->file_count; i++)
-        if (r->content->files[i].info.kind == CKPT_FILE && !r->unchanged[i])
+        if (r->content->files[i].info.kind == CKPT_FILE && !r->unchanged[i] && !r->left_out[i])
             TRY(file_restore(r, i, err));
     TRY(file_commit(&r->plan, err));
     for (size_t i = 0; i < r->content->file_count; i++)
-        if (r->content->files[i].info.kind == CKPT_LINK && !r->unchanged[i])
+        if (r->content->files[i].info.kind == CKPT_LINK && !r->unchanged[i] && !r->left_out[i])
             TRY(link_restore(r, &r->content->files[i], err));
     TRY(folders_finish(r, err));
 out:
@@ -454,7 +479,7 @@ static int check_all(restorer *r, ckpt_error *err)
 
     r->done_bytes = 0;
     for (size_t i = 0; i < r->content->file_count; i++)
-        if (r->content->files[i].info.kind == CKPT_FILE) {
+        if (r->content->files[i].info.kind == CKPT_FILE && !r->left_out[i]) {
             rc = file_decode(r, i, NULL, err);
             if (rc)
                 error_prefix(err, "restore %s", r->content->files[i].info.path);
@@ -486,6 +511,7 @@ static int restore_content(void *payload, ckpt_content **content, ckpt_error *er
 
     *work->result = (ckpt_restore_result){0};
     memcpy(work->result->id, (*content)->info.id, sizeof work->result->id);
+    TRY(files_choose(&r, &work->options, err));
     TRY(restorer_open(&r, err));
     rc = preflight(&r, err);
     if (rc == CKPT_ECONFIRM && work->may_fall_back) {

@@ -11,6 +11,8 @@
 static const option OPTIONS[] = {
     {"depth", 0, OPT_COUNT, "N", "sum up tensors whose names begin with the same N parts"},
     {"sort", 0, OPT_CHOICE, "name|change|size", "order of rows; name without it"},
+    {"only", 0, OPT_LIST, "PATTERN",
+     "tensors of such names, as 'model.*', and other files; may be given several times"},
     {"all", 'a', OPT_FLAG, NULL, "also show what is the same"},
     {"exit-code", 0, OPT_FLAG, NULL, "exit with 1 when anything differs"},
     {0},
@@ -198,12 +200,16 @@ static int cmd_diff(session *s, ckpt_error *err)
     const int64_t depth = arguments_count(&s->args, "depth", 0);
     const size_t words = s->args.word_count;
     const diff_order order = order_read(&s->args);
+    const char **only = NULL;
+    ckpt_diff_options options = {.size = sizeof(options)};
 
+    TRY(arguments_list(&only, &options.only_count, &s->args, "only", err));
+    options.only = only;
     FAIL_IF(depth == 0 && arguments_flag(&s->args, "depth"), err, CKPT_EUSAGE, "diff: --depth counts from 1");
     s->notes_are_warnings = true;
     TRY(session_open_content(&a, s, words > 0 ? s->args.words[0] : "latest~1", err));
     TRY(session_open_content(&b, s, words > 1 ? s->args.words[1] : "latest", err));
-    TRY(ckpt_diff_new(&diff, a, b, err));
+    TRY(ckpt_diff_new(&diff, a, b, &options, err));
     diff_sort(diff, order);
     if (depth)
         TRY(diff_groups(&groups, &group_count, diff, (uint64_t)depth, order, err));
@@ -218,6 +224,7 @@ out:
     ckpt_diff_free(diff);
     ckpt_content_close(a);
     ckpt_content_close(b);
+    free(only);
     return rc;
 }
 

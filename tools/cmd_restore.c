@@ -10,6 +10,8 @@
 
 static const option OPTIONS[] = {
     {"output", 'o', OPT_DIR, "DIR", "put the files there; else at their saved paths under the current folder"},
+    {"only", 0, OPT_LIST, "PATTERN",
+     "files of such paths, as '*.pt', or below such a folder; may be given several times"},
     {"dry-run", 0, OPT_FLAG, NULL, "only tell what would be written and overwritten"},
     {"yes", 'y', OPT_FLAG, NULL, "overwrite files that differ"},
     {0},
@@ -112,9 +114,12 @@ static int cmd_restore(session *s, ckpt_error *err)
                                     .overwrite = arguments_flag(&s->args, "yes"),
                                     .dry_run = arguments_flag(&s->args, "dry-run")};
     char *folder = NULL;
+    const char **only = NULL;
     double begin = print_clock();
 
     s->notes_are_warnings = true;
+    TRY(arguments_list(&only, &options.only_count, &s->args, "only", err));
+    options.only = only;
     TRY(session_open(s, err));
     TRY(restore(&restored, s, name, &options, err));
     if (s->json)
@@ -126,6 +131,7 @@ static int cmd_restore(session *s, ckpt_error *err)
     }
 out:
     free(folder);
+    free(only);
     return rc;
 }
 
@@ -139,6 +145,7 @@ const command CMD_RESTORE = {
         "When the newest checkpoint is damaged, `latest` falls back to the newest good one and says so.",
     .examples = "ckpt restore latest -o somewhere\tinto another folder\n"
                 "ckpt restore best --yes\tover the files at hand\n"
+                "ckpt restore best --only '*.safetensors' -o out\tsome of its files\n"
                 "ckpt restore latest~1 --dry-run\tonly look what would happen\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 5, 9, 10, 130),

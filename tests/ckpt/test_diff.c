@@ -12,7 +12,7 @@ static sides diff_files_on_disk(const char *path_a, const char *path_b)
     sides s = {0};
     MUST(ckpt_content_open_file(&s.a, path_a, ERR));
     MUST(ckpt_content_open_file(&s.b, path_b, ERR));
-    MUST(ckpt_diff_new(&s.diff, s.a, s.b, ERR));
+    MUST(ckpt_diff_new(&s.diff, s.a, s.b, NULL, ERR));
     return s;
 }
 
@@ -21,7 +21,7 @@ static sides diff_checkpoints(fixture *f, const char *name_a, const char *name_b
     sides s = {0};
     MUST(ckpt_content_open(&s.a, f->store, name_a, ERR));
     MUST(ckpt_content_open(&s.b, f->store, name_b, ERR));
-    MUST(ckpt_diff_new(&s.diff, s.a, s.b, ERR));
+    MUST(ckpt_diff_new(&s.diff, s.a, s.b, NULL, ERR));
     return s;
 }
 
@@ -121,7 +121,7 @@ static void golden_file_equals_its_checkpoint(void **state)
         save_path(f, path);
         MUST(ckpt_content_open(&s.a, f->store, "latest", ERR));
         MUST(ckpt_content_open_file(&s.b, path, ERR));
-        MUST(ckpt_diff_new(&s.diff, s.a, s.b, ERR));
+        MUST(ckpt_diff_new(&s.diff, s.a, s.b, NULL, ERR));
         if (!s.diff->equal)
             fail_msg("%s differs from its checkpoint", path);
         sides_close(&s);
@@ -384,7 +384,7 @@ static void plain_file_is_compared_with_its_saved_version(void **state)
     sides s = {0};
     MUST(ckpt_content_open(&s.a, f->store, "latest", ERR));
     MUST(ckpt_content_open_file(&s.b, path, ERR));
-    MUST(ckpt_diff_new(&s.diff, s.a, s.b, ERR));
+    MUST(ckpt_diff_new(&s.diff, s.a, s.b, NULL, ERR));
     assert_int_equal(s.diff->file_count, 1);
     assert_int_equal(s.diff->files[0].change, CKPT_CHANGED);
     assert_int_equal(s.diff->files[0].changed_bytes, 1);
@@ -426,8 +426,58 @@ static void damage_stops_the_comparison(void **state)
     fixture_reopen(f);
     MUST(ckpt_content_open(&s.a, f->store, "latest~1", ERR));
     MUST(ckpt_content_open(&s.b, f->store, id, ERR));
-    assert_int_equal(ckpt_diff_new(&s.diff, s.a, s.b, NULL), CKPT_EDATA);
+    assert_int_equal(ckpt_diff_new(&s.diff, s.a, s.b, NULL, NULL), CKPT_EDATA);
     assert_null(s.diff);
+    sides_close(&s);
+}
+
+/* ---- Formats and patterns ---- */
+
+static void one_state_in_all_formats_is_equal_in_every_pair(void **state)
+{
+    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz"};
+    char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < 4; j++) {
+            join(a, GOLDEN_DIR "/state", FORMATS[i]);
+            join(b, GOLDEN_DIR "/state", FORMATS[j]);
+            sides s = diff_files_on_disk(a, b);
+            assert_int_equal(s.diff->tensor_count, 14);
+            if (!s.diff->equal)
+                fail_msg("%s and %s differ", FORMATS[i], FORMATS[j]);
+            sides_close(&s);
+        }
+}
+
+static void a_difference_is_found_in_every_format(void **state)
+{
+    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz"};
+    char a[FILE_PATH_MAX];
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        size_t changed = 0;
+        join(a, GOLDEN_DIR "/state", FORMATS[i]);
+        sides s = diff_files_on_disk(a, GOLDEN_DIR "/state/rounded.safetensors");
+        for (size_t k = 0; k < s.diff->tensor_count; k++)
+            changed += s.diff->tensors[k].change == CKPT_CHANGED;
+        assert_int_equal(changed, 2); /* zeros stay zeros */
+        sides_close(&s);
+    }
+}
+
+static void only_tensors_whose_name_fits_on_a_side_are_compared(void **state)
+{
+    static const char *const PATTERNS[] = {"model.conv*", "*.exp_avg_sq"};
+    const ckpt_diff_options options = {.size = sizeof options, .only = PATTERNS, .only_count = 2};
+    sides s = {0};
+    (void)state;
+    MUST(ckpt_content_open_file(&s.a, GOLDEN_DIR "/state/dropped.safetensors", ERR));
+    MUST(ckpt_content_open_file(&s.b, GOLDEN_DIR "/state/state.pt", ERR));
+    MUST(ckpt_diff_new(&s.diff, s.a, s.b, &options, ERR));
+    assert_int_equal(s.diff->tensor_count, 5); /* two of the model; the file a has no exp_avg_sq */
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(s.diff->tensors[i].change, i < 2 ? CKPT_SAME : CKPT_ADDED);
     sides_close(&s);
 }
 
@@ -453,6 +503,9 @@ int main(void)
         DIFF_TEST(plain_file_is_compared_with_its_saved_version),
         DIFF_TEST(names_carry_the_file_where_several_have_tensors),
         DIFF_TEST(damage_stops_the_comparison),
+        cmocka_unit_test(one_state_in_all_formats_is_equal_in_every_pair),
+        cmocka_unit_test(a_difference_is_found_in_every_format),
+        cmocka_unit_test(only_tensors_whose_name_fits_on_a_side_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -463,6 +463,44 @@ static void files_below_a_link_of_the_checkpoint_are_refused(void **state)
     assert_false(exists("/tmp/cc"));
 }
 
+/* ---- Some of the files ---- */
+
+static int restore_only(ckpt_restore_result *result, const restore_case *c, const char *pattern, ckpt_error *err)
+{
+    const ckpt_restore_options options = {.size = sizeof options, .dir = c->out, .only = &pattern, .only_count = 1};
+    return ckpt_restore_files(result, c->f->store, "latest", &options, err);
+}
+
+static void only_files_that_fit_are_restored_and_others_left_alone(void **state)
+{
+    const restore_case c = saved_folder(state);
+    ckpt_restore_result result;
+    make_dir(c.restored, "");
+    write_in(c.restored, "b.bin", "mine", 4);
+    MUST(restore_only(&result, &c, "in/[al]*", ERR));
+    assert_int_equal(result.files, 1); /* and a link */
+    assert_int_equal(result.bytes, 70000);
+    assert_int_equal(count_files(c.restored), 3);
+    assert_int_equal(stat_in(c.restored, "a.bin").st_size, 70000);
+    assert_int_equal(stat_in(c.restored, "b.bin").st_size, 4);
+    assert_true(exists_in(c.restored, "link"));
+}
+
+static void a_pattern_of_a_folder_restores_all_below_it(void **state)
+{
+    const restore_case c = saved_folder(state);
+    MUST(restore_only(NULL, &c, "in/sub", ERR));
+    assert_int_equal(count_files(c.restored), 1);
+    assert_int_equal(stat_in(c.restored, "sub/c.bin").st_size, 100);
+}
+
+static void a_pattern_that_nothing_fits_is_not_found(void **state)
+{
+    const restore_case c = saved_folder(state);
+    assert_int_equal(restore_only(NULL, &c, "*.pt", NULL), CKPT_ENOTFOUND);
+    assert_false(exists(c.out));
+}
+
 #define RESTORE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_setup, tree_teardown)
 
 int main(void)
@@ -487,6 +525,9 @@ int main(void)
         RESTORE_TEST(paths_that_lead_out_of_the_folder_are_refused),
         RESTORE_TEST(file_with_another_hash_gets_no_name),
         RESTORE_TEST(files_below_a_link_of_the_checkpoint_are_refused),
+        RESTORE_TEST(only_files_that_fit_are_restored_and_others_left_alone),
+        RESTORE_TEST(a_pattern_of_a_folder_restores_all_below_it),
+        RESTORE_TEST(a_pattern_that_nothing_fits_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ _TensorInfo = _struct("ckpt_tensor_info", ("name", _text), ("dtype", ctypes.c_in
                       ("shape", _u64 * _RANK_MAX), ("stride", _i64 * _RANK_MAX), ("contiguous", ctypes.c_bool),
                       ("file", _size), ("bytes", _u64))
 _RestoreOptions = _struct("ckpt_restore_options", ("size", _size), ("dir", _text), ("overwrite", ctypes.c_bool),
-                          ("dry_run", ctypes.c_bool))
+                          ("dry_run", ctypes.c_bool), ("only", ctypes.POINTER(_text)), ("only_count", _size))
 _RestoreResult = _struct("ckpt_restore_result", ("id", _id), ("files", _u64), ("bytes", _u64),
                          ("unchanged_files", _u64), ("fell_back", ctypes.c_bool))
 

@@ -340,6 +340,8 @@ typedef struct ckpt_restore_options {
     const char *dir; /* where to; NULL: the current folder, at the saved relative paths */
     bool overwrite;  /* without it a differing existing file is CKPT_ECONFIRM, before anything is written */
     bool dry_run;    /* only check what would be overwritten */
+    const char *const *only;
+    size_t only_count; /* files that fit one of these patterns, or are in a folder that does; others are left alone */
 } ckpt_restore_options;
 
 typedef struct ckpt_restore_result {
@@ -564,10 +566,17 @@ typedef struct ckpt_diff {
     void *owned;
 } ckpt_diff;
 
+typedef struct ckpt_diff_options {
+    size_t size;
+    const char *const *only;
+    size_t only_count; /* tensors whose name on either side fits a pattern, and other files whose path does; 0: all */
+} ckpt_diff_options;
+
 /* Compares two contents in memory that does not grow with them. A plain file beside a checkpoint of many files is
  * compared with the file of its path there, or with the only one of its name. Tensors are paired by name, across file
  * names and formats; see docs/format.md, "Names". The contents must stay open as long as the result. */
-CKPT_API int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, ckpt_error *err);
+CKPT_API int ckpt_diff_new(ckpt_diff **out, ckpt_content *a, ckpt_content *b, const ckpt_diff_options *options,
+                           ckpt_error *err);
 CKPT_API void ckpt_diff_free(ckpt_diff *diff);
 
 #ifdef __cplusplus
