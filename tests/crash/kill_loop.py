@@ -99,8 +99,29 @@ class Loop:
         oldest = trial.newest_first(self.root)[-1]
         return Job(["rm", oldest, "--force", "--yes"], removable={oldest})
 
+    def gc(self):
+        return Job(["gc", "--yes"])
+
+    def gc_repack(self):
+        return Job(["gc", "--repack", "--yes"])
+
+    def save_parity(self):
+        job = self.save()
+        job.words += ["--parity", "5%"]
+        return job
+
+    def repair(self):
+        """There is nothing to mend: it reads all, and gives packs parity."""
+        return Job(["repair", "--add-parity", "5%", "--yes"])
+
+    def watch(self):
+        job = self.save()
+        job.words = ["watch", "model.safetensors", "--once", "--settle", "0s"]
+        return job
+
     OPERATIONS = {"save": save, "save --tag": save_tag, "save folder": save_folder, "background": save_background,
-                  "prune": prune, "resume": resume, "tag": tag, "rm": rm}
+                  "prune": prune, "resume": resume, "tag": tag, "rm": rm, "gc": gc, "gc --repack": gc_repack,
+                  "save --parity": save_parity, "repair": repair, "watch": watch}
 
     # ---- Rounds ----
 
@@ -166,7 +187,7 @@ class Loop:
         """A prune that comes to its end leaves nothing that nobody needs."""
         faults = self.one("prune", None)
         left = [f"{folder}/{name}" for folder in ("tmp", "intents") for name in
-                os.listdir(self.root / ".ckpt" / folder)]
+                os.listdir(self.root / ".ckpt" / folder) if name not in trial.LEASES]
         stats = json.loads(self.ckpt.must(self.root, "--json", "stats"))
         faults += [f"prune left {', '.join(left)}"] if left else []
         faults += [f"{key}: {stats[key]}" for key in ("unreachable_bytes", "leftover_bytes") if stats[key]]

@@ -25,10 +25,11 @@ POLICY = f"last {KEPT}, tagged"
 KILL_AFTER_MAX_S = 0.05  # about as long as the longest of these commands takes
 SCENES = (("save", "save"), ("save", "prune"), ("save", "save", "prune"), ("restore", "prune"),
           ("restore", "save", "prune"), ("prune", "prune", "save"), ("tag", "prune", "save"), ("save", "rm", "prune"),
-          ("save tag", "prune", "prune"))
+          ("save tag", "prune", "prune"), ("repack", "save"), ("repack", "prune", "save"), ("repack", "repack", "save"),
+          ("repack", "rm", "restore"), ("gc", "repack", "save tag"), ("gc", "prune", "save"))
 READERS = ("verify", "log", "restore oldest")
 CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "restore oldest": {0, 4}, "tag": {0, 4},
-         "rm": {0, 2, 4}, "verify": {0}, "log": {0}}
+         "rm": {0, 2, 4}, "gc": {0, 8}, "repack": {0, 8}, "verify": {0}, "log": {0}}
 
 
 @dataclass
@@ -73,6 +74,8 @@ class Stress:
             words = ["verify", self.random.choice(("--read", "--full"))]
         elif kind == "log":
             words = ["log"]
+        elif kind in ("gc", "repack"):
+            words = ["gc", "--yes"] + (["--repack"] if kind == "repack" else [])
         elif kind == "tag":
             words = ["tag", "held", self.random.choice(order[:KEPT]), "--yes"]
         else:

@@ -12,6 +12,7 @@ Without --full, `kill` and ENOSPC are tried at every call of save, prune, tag an
 every SAMPLE_STEP-th.
 """
 import argparse
+import json
 import multiprocessing
 import os
 import random
@@ -46,6 +47,8 @@ class Plan:
     check: str = ""  # name of a further check, CHECKS
     facts: dict = field(default_factory=dict)
     program: str = ""  # instead of ckpt
+    slow: bool = False  # only in a full run
+    again: bool = False  # the promise holds once the same command has come to its end
 
 
 # ---- The operations: each makes a folder ready and says what is to hold of it ----
@@ -184,6 +187,82 @@ def op_prune(ckpt, root):
                 check="prune")
 
 
+def op_gc(ckpt, root):
+    """What is left of a checkpoint that was removed, and of crashes."""
+    old = two_checkpoints(ckpt, root)
+    (root / "alone.bin").write_bytes(random.Random(1).randbytes(50000))
+    ckpt.must(root, "rm", ckpt.save(root, "alone.bin"), "--yes")
+    (root / f".ckpt/tmp/pack.{DEAD_PID}.0123456789abcdef.tmp").write_bytes(b"half a pack" * 1000)
+    return Plan("gc", ["gc", "--yes"], Promise(old), check="prune")
+
+
+def op_gc_repack(ckpt, root):
+    """What stays is stored as a difference from what is gone."""
+    old, new = first_store(ckpt, root)
+    second = ckpt.save(root, "model.safetensors", "--tag", "mine")
+    ckpt.must(root, "rm", next(iter(old)), "--yes")
+    return Plan("gc --repack", ["gc", "--repack", "--yes"], Promise({second: new}), thorough=True, check="repack")
+
+
+def op_gc_repack_folder(ckpt, root):
+    """The same with a pack for each large file."""
+    ckpt.must(root, "init")
+    (root / "run").mkdir()
+    ids = []
+    for step in (1, 2):
+        for number in (0, 1):
+            put(root, f"checkpoint_epoch_{number + step}.pt", f"run/{number}.pt")
+        put(root, f"model_epoch_{step}.safetensors", "run/model.safetensors")
+        ids.append(ckpt.save(root, "run"))
+    ckpt.must(root, "rm", ids[0], "--yes")
+    return Plan("gc --repack folder", ["gc", "--repack", "--yes"], Promise({ids[1]: trial.manifest_of(root, "run")}),
+                check="repack", slow=True)
+
+
+def damaged_store(ckpt, root):
+    """The pack of the first of two checkpoints, which the second is a difference from, has lost some bytes."""
+    ckpt.must(root, "init", "--parity", "20%")
+    put(root, "model_epoch_1.safetensors", "model.safetensors")
+    first = ckpt.save(root, "model.safetensors")
+    old = {first: trial.manifest_of(root, "model.safetensors")}
+    (root / "alone.bin").write_bytes(random.Random(1).randbytes(50000))
+    old[ckpt.save(root, "alone.bin")] = trial.manifest_of(root, "alone.bin")
+    put(root, "model_epoch_2.safetensors", "model.safetensors")
+    old[ckpt.save(root, "model.safetensors")] = trial.manifest_of(root, "model.safetensors")
+    (snapshot,) = (root / ".ckpt/snapshots").glob(f"*-{first}.json")
+    pack = root / ".ckpt/packs" / (json.loads(snapshot.read_text())["data"]["pack"] + ".pack")
+    pack.chmod(0o644)
+    with open(pack, "r+b") as file:
+        file.seek(pack.stat().st_size // 2)
+        file.write(b"damage" * 20)
+    return old
+
+
+def op_repair(ckpt, root):
+    old = damaged_store(ckpt, root)
+    return Plan("repair", ["repair", "--yes"], Promise(old), again=True)
+
+
+def op_repair_from(ckpt, root):
+    """A pack is gone and another one is cut off, and a copy of the store has them."""
+    old = two_checkpoints(ckpt, root)
+    shutil.copytree(root / ".ckpt", root / "copy/.ckpt")
+    gone, cut = (root / ".ckpt/packs").iterdir()
+    gone.unlink()
+    os.truncate(cut, cut.stat().st_size // 2)
+    return Plan("repair --from", ["repair", "--from", "copy", "--yes"], Promise(old), again=True)
+
+
+def op_save_parity(ckpt, root):
+    old, new = first_store(ckpt, root)
+    return Plan("save --parity", ["save", "model.safetensors", "--parity", "5%"], Promise(old, new=[new]))
+
+
+def op_watch(ckpt, root):
+    old, new = first_store(ckpt, root)
+    return Plan("watch", ["watch", "model.safetensors", "--once", "--settle", "0s"], Promise(old, new=[new]))
+
+
 def op_background(ckpt, root, program):
     """The background writer of the library saves two states."""
     ckpt.must(root, "init")
@@ -198,7 +277,8 @@ def op_background(ckpt, root, program):
 
 
 OPERATIONS = (op_init, op_save_first, op_save_delta, op_save_tag, op_save_folder, op_restore_new, op_restore_over,
-              op_tag_set, op_tag_move, op_tag_remove, op_rm, op_prune)
+              op_tag_set, op_tag_move, op_tag_remove, op_rm, op_prune, op_gc, op_gc_repack, op_gc_repack_folder,
+              op_repair, op_repair_from, op_save_parity, op_watch)
 
 
 # ---- What else must hold after one of them ----
@@ -245,12 +325,17 @@ def check_restore(ckpt, root, plan, complete):
 
 def check_prune(ckpt, root, plan, complete):
     left = os.listdir(root / ".ckpt/tmp") + os.listdir(root / ".ckpt/intents")
-    left = [name for name in left if name != "prune.lease"]  # its own, without a lock: whoever comes next may have it
+    left = [name for name in left if name not in trial.LEASES]
     return [f"prune left {left}"] if complete and left else []
 
 
+def check_repack(ckpt, root, plan, complete):
+    held = json.loads(ckpt.must(root, "--json", "stats"))["held_bytes"]
+    return [f"{held} bytes are still kept for differences"] if complete and held else []
+
+
 CHECKS = {"": None, "init": check_init, "tag": check_tag, "save_tag": check_save_tag, "restore": check_restore,
-          "prune": check_prune}
+          "prune": check_prune, "repack": check_repack}
 
 
 # ---- Trials ----
@@ -311,6 +396,8 @@ class Sweep:
     def store_faults(self, complete):
         plan, faults = self.plan, []
         check = CHECKS[plan.check]
+        if plan.again and not complete and (done := self.ckpt.run(self.root, *plan.words)).code != 0:
+            return [f"{plan.name} again: {done}"]
         if plan.check == "init":
             faults += check(self.ckpt, self.root, plan, complete)
         faults += trial.store_faults(self.ckpt, self.root, plan.promise, complete)
@@ -345,7 +432,7 @@ def tasks_of(args, folder):
         template.mkdir()
         plan = make(ckpt, template)
         for index, mode in enumerate(MODES):
-            if args.only and args.only not in (plan.name, f"{plan.name},{mode}", mode):
+            if plan.slow and not args.full or args.only and args.only not in (plan.name, f"{plan.name},{mode}", mode):
                 continue
             if args.full or (plan.thorough and mode in (KILL, NO_SPACE)):
                 starts = [(1, 2), (2, 2)]
