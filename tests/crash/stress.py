@@ -26,10 +26,11 @@ KILL_AFTER_MAX_S = 0.05  # about as long as the longest of these commands takes
 SCENES = (("save", "save"), ("save", "prune"), ("save", "save", "prune"), ("restore", "prune"),
           ("restore", "save", "prune"), ("prune", "prune", "save"), ("tag", "prune", "save"), ("save", "rm", "prune"),
           ("save tag", "prune", "prune"), ("repack", "save"), ("repack", "prune", "save"), ("repack", "repack", "save"),
-          ("repack", "rm", "restore"), ("gc", "repack", "save tag"), ("gc", "prune", "save"))
+          ("repack", "rm", "save"), ("gc", "repack", "save tag"), ("gc", "prune", "save"),
+          ("repair", "prune", "save"), ("repair", "rm", "save"), ("repair", "repair", "save tag"))
 READERS = ("verify", "log", "restore oldest")
 CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "restore oldest": {0, 4}, "tag": {0, 4},
-         "rm": {0, 2, 4}, "gc": {0, 8}, "repack": {0, 8}, "verify": {0}, "log": {0}}
+         "rm": {0, 2, 4}, "gc": {0, 8}, "repack": {0, 8}, "repair": {0, 8}, "verify": {0}, "log": {0}}
 
 
 @dataclass
@@ -74,6 +75,8 @@ class Stress:
             words = ["verify", self.random.choice(("--read", "--full"))]
         elif kind == "log":
             words = ["log"]
+        elif kind == "repair":
+            words = ["repair", "--yes"]
         elif kind in ("gc", "repack"):
             words = ["gc", "--yes"] + (["--repack"] if kind == "repack" else [])
         elif kind == "tag":
