@@ -10,7 +10,8 @@
 static const codec_mode_row *const MODES[] = {
     [CODEC_STORED] = &CODEC_ROW_STORED, [CODEC_CONSTANT] = &CODEC_ROW_CONSTANT, [CODEC_COPY] = &CODEC_ROW_COPY,
     [CODEC_ZSTD] = &CODEC_ROW_ZSTD,     [CODEC_PATCH] = &CODEC_ROW_PATCH,       [CODEC_PLANES] = &CODEC_ROW_PLANES,
-    [CODEC_SUB] = &CODEC_ROW_SUB,       [CODEC_XOR] = &CODEC_ROW_XOR,           [CODEC_PALETTE] = &CODEC_ROW_PALETTE,
+    [CODEC_SUB] = &CODEC_ROW_SUB,       [CODEC_XOR] = &CODEC_ROW_XOR,           [CODEC_CONTEXT] = &CODEC_ROW_CONTEXT,
+    [CODEC_PALETTE] = &CODEC_ROW_PALETTE, [CODEC_SYMBOLS] = &CODEC_ROW_SYMBOLS,
 };
 enum { MODE_COUNT = sizeof MODES / sizeof MODES[0] };
 
@@ -36,7 +37,11 @@ int codec_new(codec **out, ckpt_error *err)
     FAIL_IF_NULL(c->planes, err);
     c->trial = malloc(CODEC_SAMPLE_BYTES);
     FAIL_IF_NULL(c->trial, err);
+    c->context = calloc(1, sizeof *c->context);
+    FAIL_IF_NULL(c->context, err);
     c->kernel = plane_kernel_best();
+    c->context_kernel = context_kernel_best();
+    c->rans_decode = rans_decode_best();
     *out = c;
     c = NULL;
 out:
@@ -52,6 +57,7 @@ void codec_free(codec *c)
     ZSTD_freeDCtx(c->decompressor);
     free(c->planes);
     free(c->trial);
+    free(c->context);
     free(c);
 }
 
@@ -127,11 +133,15 @@ codec_plan codec_plan_alternative(const codec_plan *plan, bool has_reference)
     case CODEC_PLANES:
     case CODEC_SUB:
     case CODEC_XOR:
+    case CODEC_CONTEXT:
     case CODEC_PALETTE:
+    case CODEC_SYMBOLS:
         break;
     }
     if (!has_reference && mode_row(other.mode) && mode_row(other.mode)->needs_reference)
-        other.mode = other.mode == CODEC_PATCH ? CODEC_ZSTD : CODEC_PLANES;
+        other.mode = other.mode == CODEC_PATCH     ? CODEC_ZSTD
+                     : other.mode == CODEC_CONTEXT ? CODEC_SYMBOLS
+                                                   : CODEC_PLANES;
     return other;
 }
 

@@ -24,7 +24,9 @@ typedef enum codec_mode {
     CODEC_PLANES = 5,   /* byte planes, floats rotated so that the exponent is a whole byte */
     CODEC_SUB = 6,      /* ordered integers minus those of the reference, zigzag, byte planes */
     CODEC_XOR = 7,      /* XOR with the reference, byte planes */
-    CODEC_PALETTE = 9   /* few distinct elements, once, and the index of each */
+    CODEC_CONTEXT = 8,  /* symbols with the reference as context, and raw bits */
+    CODEC_PALETTE = 9,  /* few distinct elements, once, and the index of each */
+    CODEC_SYMBOLS = 10  /* symbols with their place as context, and raw bits */
 } codec_mode;
 
 /* Scratch memory of one worker: zstd contexts and plane buffers, allocated once. */
@@ -40,6 +42,8 @@ typedef struct codec_plan {
     ckpt_dtype dtype;
     int level;       /* of zstd; 0: entropy coding without a search for repeats */
     unsigned rotate; /* bits by which elements are rotated before they are cut into byte planes */
+    unsigned number; /* of CONTEXT: a context_number */
+    uint32_t period; /* elements in a row of the tensor, for CONTEXT and SYMBOLS; 0: not known */
 } codec_plan;
 
 /* One sample: the same range of the tensor and, for each candidate reference, of that reference (NULL: none). */

@@ -11,6 +11,7 @@ enum {
     ROTATE_MAX = 7,          /* by 8 bits, planes only change places */
     LEVEL_BYTES = 3,         /* of zstd on bytes */
     LEVEL_SLOW = 9,
+    FIXED_SHARE = 4, /* of the tables' size that counts in a sample, since they are as large in a chunk */
 };
 
 /* By how much a candidate must be smaller to be taken, in 1/1000: a reference makes restoring slower and its loss a
@@ -37,6 +38,11 @@ static bool is_smaller(size_t cost, size_t other, unsigned gain_permille)
     return cost * 1000 < other * (1000 - gain_permille);
 }
 
+static bool has_tables(codec_mode mode)
+{
+    return mode == CODEC_CONTEXT || mode == CODEC_SYMBOLS;
+}
+
 /* What a codec_encode with this plan would make of a sample, as far as the plan decides it. */
 static int sample_cost(size_t *cost, codec *c, const codec_plan *plan, int reference, const codec_sample *sample,
                        size_t size, ckpt_error *err)
@@ -48,6 +54,8 @@ static int sample_cost(size_t *cost, codec *c, const codec_plan *plan, int refer
     TRY(codec_encode_mode(cost, c->trial, size, c, plan, &chunk, err));
     if (*cost == CODEC_NO_GAIN)
         *cost = size + 1;
+    else if (has_tables(plan->mode) && size >= SEARCH_BYTES)
+        *cost -= c->context->fixed_size - c->context->fixed_size / FIXED_SHARE; /* a chunk is longer than this */
 out:
     return rc;
 }
@@ -158,6 +166,22 @@ static int compete_without_reference(candidate *best, const contest *t, ckpt_dty
     }
     TRY(compete_rotations(best, t));
     TRY(compete_levels(best, t));
+    for (size_t i = 0; i < guess_count; i++) {
+        plan = plan_of(CODEC_SYMBOLS, guesses[i]);
+        TRY(compete(best, t, &plan, -1, GAIN_ANY));
+    }
+out:
+    return rc;
+}
+
+/* With the reference that byte planes found best, for its type of elements. */
+static int compete_contexts(candidate *best, const contest *t, const candidate *planes, ckpt_dtype dtype)
+{
+    int rc = 0;
+    codec_plan plan = plan_of(CODEC_CONTEXT, dtype == CKPT_OPAQUE ? planes->plan.dtype : dtype);
+
+    for (plan.number = CONTEXT_RAW; plan.number <= CONTEXT_XOR; plan.number++)
+        TRY(compete(best, t, &plan, planes->reference, GAIN_ANY));
 out:
     return rc;
 }
@@ -189,8 +213,10 @@ static int compete_with_reference(candidate *best, const contest *t, ckpt_dtype 
     }
     if (best->reference < 0)
         goto out;
+    const candidate planes = *best;
     TRY(compete_rotations(best, t));
     TRY(compete_levels(best, t));
+    TRY(compete_contexts(best, t, &planes, dtype));
 out:
     return rc;
 }

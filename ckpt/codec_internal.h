@@ -5,6 +5,7 @@
 #define CKPT_CODEC_INTERNAL_H
 
 #include "codec.h"
+#include "context.h"
 #include "planes.h"
 
 #include <zstd.h>
@@ -31,7 +32,7 @@ typedef struct codec_mode_row {
 } codec_mode_row;
 
 extern const codec_mode_row CODEC_ROW_STORED, CODEC_ROW_CONSTANT, CODEC_ROW_COPY, CODEC_ROW_ZSTD, CODEC_ROW_PATCH,
-    CODEC_ROW_PLANES, CODEC_ROW_SUB, CODEC_ROW_XOR, CODEC_ROW_PALETTE;
+    CODEC_ROW_PLANES, CODEC_ROW_SUB, CODEC_ROW_XOR, CODEC_ROW_CONTEXT, CODEC_ROW_PALETTE, CODEC_ROW_SYMBOLS;
 
 struct codec {
     ZSTD_CCtx *compressor;
@@ -39,6 +40,9 @@ struct codec {
     const plane_kernel *kernel;
     unsigned char *planes; /* CODEC_CHUNK_BYTES: a chunk cut into planes, or planes being put together */
     unsigned char *trial;  /* CODEC_SAMPLE_BYTES: coded samples, which only their size is wanted of */
+    const context_kernel *context_kernel;
+    rans_decode_fn *rans_decode;
+    context_scratch *context;
 };
 
 /* Codes with one mode only, mode byte included; *coded_size is CODEC_NO_GAIN when it takes more than `capacity`. */

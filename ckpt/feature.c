@@ -17,6 +17,7 @@ static const struct {
     const char *word;
     uint32_t bit;
 } FEATURES[] = {
+    {"context-modes", PACK_FEATURE_CONTEXT},
     {"palette", PACK_FEATURE_PALETTE},
     {"transforms", PACK_FEATURE_TRANSFORMS},
 };

@@ -63,7 +63,7 @@ typedef enum pack_frame_kind { FRAME_OTHER = 0, FRAME_TENSOR = 1, FRAME_GROUP = 
 #define PACK_FEATURE_CONTEXT    1u
 #define PACK_FEATURE_PALETTE    2u
 #define PACK_FEATURE_TRANSFORMS 4u
-#define PACK_FEATURES_KNOWN     (PACK_FEATURE_PALETTE | PACK_FEATURE_TRANSFORMS)
+#define PACK_FEATURES_KNOWN     (PACK_FEATURE_CONTEXT | PACK_FEATURE_PALETTE | PACK_FEATURE_TRANSFORMS)
 
 /* What was done to the values of a frame before they were saved, by choice of the person. */
 typedef enum pack_transform { TRANSFORM_NONE = 0, TRANSFORM_BF16 = 1 /* f32 rounded to bf16 */ } pack_transform;

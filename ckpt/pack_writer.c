@@ -64,7 +64,15 @@ int pack_writer_frame(uint32_t *at, pack_writer *w, pack_frame *frame, ckpt_erro
 /* What a reader must know to decode a chunk of this mode. */
 static uint32_t mode_feature(unsigned mode)
 {
-    return mode == CODEC_PALETTE ? PACK_FEATURE_PALETTE : 0;
+    switch (mode) {
+    case CODEC_CONTEXT:
+    case CODEC_SYMBOLS:
+        return PACK_FEATURE_CONTEXT;
+    case CODEC_PALETTE:
+        return PACK_FEATURE_PALETTE;
+    default:
+        return 0;
+    }
 }
 
 /* A chunk that the stream of the pack has taken. */

@@ -1,3 +1,4 @@
+#include "context.h"
 #include "save_internal.h"
 
 #include "bytes.h"
@@ -250,6 +251,19 @@ out:
     return rc;
 }
 
+/* Elements from one row of a tensor to the next, in the order in which they are stored: of weights, those that make one
+ * output. */
+static uint32_t piece_period(const saver *s, const piece *p)
+{
+    const tensor_view *const view = p->tensor >= 0 ? &s->file.tensors[p->tensor] : NULL;
+    uint32_t period = 0;
+
+    for (unsigned i = 0; view && i < view->rank; i++)
+        if (view->shape[i] > 1 && view->stride[i] > period && view->stride[i] <= CONTEXT_PERIOD_MAX)
+            period = (uint32_t)view->stride[i];
+    return period > 1 ? period : 0;
+}
+
 static int piece_code(saver *s, piece *p, ckpt_error *err)
 {
     int rc = 0;
@@ -262,6 +276,7 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     save_class_of(class_name, s, p);
     save_candidates_for_piece(&candidates, s, p);
     TRY(save_plan_choose(&plan, &reference, NULL, s, &candidates, class_name, p->dtype, p->offset, p->size, NULL, err));
+    plan.period = piece_period(s, p);
     const save_frame kind = {p->tensor >= 0 ? FRAME_TENSOR : FRAME_OTHER, p->dtype, class_name,
                              save_transform_of(s, p)};
     TRY(save_frame_begin(&frame, s, &kind, p->size, &plan, reference, err));

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { MODE_COUNT = CODEC_XOR + 1, DTYPE_COUNT = CKPT_F8_E5M2 + 1 };
+enum { MODE_COUNT = CODEC_SYMBOLS + 1, DTYPE_COUNT = CKPT_F8_E5M2 + 1 };
 
 static unsigned char data[CODEC_CHUNK_BYTES], reference[CODEC_CHUNK_BYTES], back[CODEC_CHUNK_BYTES + 1];
 static unsigned char coded[CODEC_CHUNK_CODED_MAX], other[CODEC_CHUNK_CODED_MAX];
@@ -243,8 +243,9 @@ static void chunks_written_by_hand_are_read(void **state)
 
 static void modes_have_their_names_and_say_whether_they_need_a_reference(void **state)
 {
-    static const char *const NAMES[] = {"stored", "constant", "copy", "zstd", "patch", "planes", "sub", "xor"};
-    static const bool NEEDS[] = {false, false, true, false, true, false, true, true};
+    static const char *const NAMES[] = {"stored", "constant", "copy",    "zstd",    "patch",  "planes",
+                                        "sub",    "xor",      "context", "palette", "symbols"};
+    static const bool NEEDS[] = {false, false, true, false, true, false, true, true, true, false, false};
     (void)state;
     for (unsigned mode = 0; mode < MODE_COUNT; mode++) {
         const unsigned char byte = (unsigned char)mode;

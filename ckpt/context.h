@@ -1,0 +1,166 @@
+/* Context coding: elements turned into numbers, numbers cut into a symbol and raw bits, symbols entropy coded with the
+ * frequencies of the place they stand at.
+ *
+ *   number  := of an element, in N = 8 * width - zeros bits: itself (floats with the sign moved below the mantissa),
+ * its ordered difference to the reference in zigzag, or its XOR with the reference symbol  := a dyadic interval that
+ * the number lies in; which place in it is told by raw bits level   := place[reference] + row[i / block] + column[i mod
+ * period]      what size of number is to be expected here table   := one for each range of levels, at most
+ * RANS_TABLES_MAX
+ *
+ * Everything that selects a table is known before the first symbol is decoded, so symbols are decoded in parallel.
+ * Intervals, places, rows, columns and tables are found by the encoder for each chunk (context_fit.c) and stand in its
+ * side information (context_side.c); docs/format.md describes every byte. */
+#ifndef CKPT_CONTEXT_H
+#define CKPT_CONTEXT_H
+
+#include "codec.h"
+#include "rans.h"
+
+#define CONTEXT_HEAD_SIZE    12
+#define CONTEXT_LEVELS       64
+#define CONTEXT_PLACES       64
+#define CONTEXT_PERIOD_MAX   32768
+#define CONTEXT_BLOCK_MIN    32 /* also the largest number of lanes */
+#define CONTEXT_BLOCKS_MAX   (CODEC_CHUNK_BYTES / CONTEXT_BLOCK_MIN)
+#define CONTEXT_MEASURES_MAX (CODEC_CHUNK_BYTES / 2) /* bytes have no rows and columns when there are more */
+#define CONTEXT_RUN          1024                    /* elements that are worked on at a time */
+#define CONTEXT_GROWTH_SHIFT 5                       /* growth is in 1/32 of an octave */
+
+typedef enum context_number { CONTEXT_RAW = 0, CONTEXT_SUB = 1, CONTEXT_XOR = 2 } context_number;
+
+/* How elements become numbers. */
+typedef struct context_layout {
+    context_number number;
+    unsigned width;      /* bytes of an element: 1, 2, 4, 8 */
+    unsigned zeros;      /* low bits that are 0 in all elements; less than 8 * width */
+    bool turned;         /* RAW: the sign stands below the mantissa; SUB: elements are floats */
+    bool places;         /* the reference selects tables */
+    bool growth;         /* SUB: the reference grows by rows and columns before it is subtracted */
+    unsigned place_from; /* place bytes are bits place_from to place_from + 7 of the reference */
+} context_layout;
+
+/* The intervals, in the order of the numbers; together they are all numbers of N bits. */
+typedef struct context_alphabet {
+    unsigned count; /* 1 to RANS_SYMBOLS_MAX */
+    uint64_t base[RANS_SYMBOLS_MAX];
+    uint8_t bits[RANS_SYMBOLS_MAX]; /* the interval has 2^bits numbers */
+} context_alphabet;
+
+/* All that the side information says. */
+typedef struct context_side {
+    context_alphabet alphabet;
+    unsigned place_first, place_count; /* place bytes outside count as the nearest one inside */
+    uint8_t place[CONTEXT_PLACES];     /* level of each; without places only the first counts */
+    uint8_t table[CONTEXT_LEVELS];     /* of each level, never falling and without gaps from 0 */
+    unsigned table_count;              /* 1 to RANS_TABLES_MAX */
+    unsigned block_log2, period;       /* of rows; of columns, 0: no columns */
+    int8_t row[CONTEXT_BLOCKS_MAX], row_growth[CONTEXT_BLOCKS_MAX];
+    /* Continued periodically, so that a run of elements needs no division. */
+    int8_t column[CONTEXT_PERIOD_MAX + CONTEXT_RUN], column_growth[CONTEXT_PERIOD_MAX + CONTEXT_RUN];
+    uint8_t weight[RANS_TABLES_MAX][RANS_SYMBOLS_MAX];     /* 0 to CONTEXT_WEIGHT_MAX, see context_frequencies */
+    uint16_t frequency[RANS_TABLES_MAX][RANS_SYMBOLS_MAX]; /* what follows from them */
+} context_side;
+
+/* How many bits the numbers of a layout have. */
+static inline unsigned context_bits(const context_layout *l)
+{
+    return 8 * l->width - l->zeros;
+}
+
+/* The alphabet in the form that decoding wants: base << 8 | bits for numbers of up to 32 bits. */
+typedef struct context_cuts {
+    const context_alphabet *alphabet;
+    uint64_t packed[RANS_SYMBOLS_MAX];
+    unsigned bits_max;
+} context_cuts;
+
+/* Sums of place, row and column, each within its limits, are inside this range; levels are what it is cut to. */
+#define CONTEXT_STEP_MAX (CONTEXT_LEVELS / 2) /* rows and columns are from -CONTEXT_STEP_MAX to CONTEXT_STEP_MAX - 1   \
+                                               */
+#define CONTEXT_SUM_MIN (-2 * CONTEXT_STEP_MAX)
+#define CONTEXT_SUM_MAX (CONTEXT_LEVELS - 1 + 2 * (CONTEXT_STEP_MAX - 1))
+typedef struct context_sums {
+    uint8_t of[CONTEXT_SUM_MAX - CONTEXT_SUM_MIN + 1]; /* of[sum - CONTEXT_SUM_MIN] */
+} context_sums;
+
+/* The passes over elements, in one implementation for each instruction set; all give the same bytes. Each works on at
+ * most CONTEXT_RUN elements. Numbers are unsigned integers as wide as the elements. */
+typedef struct context_kernel {
+    const char *name; /* "scalar", "avx2" */
+    /* `growth` is for each element, in 1/2^CONTEXT_GROWTH_SHIFT of an octave; NULL: there is none. */
+    void (*numbers)(void *numbers, const context_layout *layout, const void *src, const void *reference,
+                    const int16_t *growth, size_t count);
+    void (*elements)(void *dst, const context_layout *layout, const void *numbers, const void *reference,
+                     const int16_t *growth, size_t count);
+    /* value[i] = of[the place byte of element i of the reference] */
+    void (*places)(uint8_t *value, const context_layout *layout, const void *reference, const uint8_t of[256],
+                   size_t count);
+    /* value[i] = sums of value[i] + row + column[i]; `value` is one number for all when `single`. */
+    void (*sums)(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
+                 const context_sums *sums, size_t count);
+    /* Numbers from symbols and their bits, from bit *at of `bits` on, which may be read 9 bytes behind the last bit. */
+    void (*join)(void *numbers, unsigned width, const context_cuts *cuts, const uint8_t *symbol,
+                 const unsigned char *bits, uint64_t *at, size_t count);
+} context_kernel;
+
+extern const context_kernel CONTEXT_KERNEL_SCALAR;
+const context_kernel *context_kernel_avx2(void); /* NULL: not this machine */
+const context_kernel *context_kernel_best(void);
+
+/* ---- Side information (context_side.c) ---- */
+
+/* Writes the side information of `count` elements and fills in the frequencies; false: it does not fit. */
+bool context_side_write(size_t *size, void *dst, size_t capacity, context_side *side, const context_layout *layout,
+                        size_t count);
+/* Fills all of *side but block_log2 and period, which stand in the head and are set. CKPT_EDATA. */
+int context_side_read(context_side *side, const void *src, size_t size, const context_layout *layout, size_t count,
+                      ckpt_error *err);
+/* Frequencies for a table from the weights that stand in the side information (0: does not occur). They add up to
+ * RANS_TOTAL; false when there is no weight at all. */
+#define CONTEXT_WEIGHT_MAX 48 /* a weight w stands for 2^((w - 1) / 4) */
+bool context_frequencies(uint16_t frequency[], const uint8_t weight[], unsigned symbol_count);
+
+/* ---- Finding it (context_fit.c) ---- */
+
+/* Scratch memory of one worker. */
+typedef struct context_scratch {
+    context_side side;
+    rans_slot slots[RANS_TABLES_MAX * RANS_TOTAL];
+    rans_symbol symbols[RANS_TABLES_MAX * RANS_SYMBOLS_MAX];
+    uint32_t histogram[CONTEXT_LEVELS][RANS_SYMBOLS_MAX]; /* of fine symbols at each level */
+    uint8_t symbol[CODEC_CHUNK_BYTES];                    /* of each element: fine ones first, then those of side */
+    uint8_t level[CODEC_CHUNK_BYTES];                     /* of each element: place bytes, levels, tables */
+    int16_t measure[CONTEXT_MEASURES_MAX];                /* of each element: what rows and columns are found from */
+    int32_t row[CONTEXT_BLOCKS_MAX], column[CONTEXT_PERIOD_MAX];
+    size_t fixed_size; /* of the chunk coded last: what does not grow with the number of elements */
+} context_scratch;
+
+/* What the fine symbols of a chunk are: the alphabet before symbols that do not pay are united. Symbols that are
+ * `octave` apart stand for numbers that differ by a factor of two. */
+typedef struct context_fine {
+    context_alphabet alphabet;
+    unsigned octave;
+} context_fine;
+
+/* Rows and columns by which the reference should grow, from the first look at both; false: it does not pay. Fills
+ * row_growth and column_growth. */
+bool context_fit_growth(context_scratch *s, const context_layout *layout, const void *src, const void *reference,
+                        size_t count);
+/* Places, rows and columns for s->symbol (fine) and s->level (place bytes); fills s->side up to the tables. */
+void context_fit_levels(context_scratch *s, const context_layout *layout, const context_fine *fine, size_t count);
+/* Tables, intervals and weights for s->histogram; `merged` is the symbol that each fine one becomes. */
+void context_fit_tables(uint8_t merged[RANS_SYMBOLS_MAX], context_scratch *s, const context_fine *fine);
+
+/* ---- Coding ---- */
+
+struct codec; /* scratch memory */
+
+/* Codes `size` bytes as `context`; *coded_size is SIZE_MAX when that takes more than `capacity`. `reference` is NULL or
+ * has `size` bytes. */
+int context_encode(size_t *coded_size, void *dst, size_t capacity, struct codec *c, const codec_plan *plan,
+                   const void *src, size_t size, const void *reference, ckpt_error *err);
+/* `reference` NULL: of a chunk that was coded without. CKPT_EDATA. */
+int context_decode(void *dst, size_t size, struct codec *c, const void *coded, size_t coded_size, const void *reference,
+                   ckpt_error *err);
+
+#endif

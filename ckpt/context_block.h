@@ -1,0 +1,289 @@
+/* The part of a context kernel that is the same source for every instruction set. The loops are written so that the
+ * compiler makes vectors of them.
+ *
+ * Included once by each kernel's file, which first defines
+ *   CONTEXT_TARGET   attributes of every function, such as __attribute__((target("avx2,bmi2"))) */
+#ifndef CKPT_CONTEXT_BLOCK_H
+#define CKPT_CONTEXT_BLOCK_H
+
+#include "bytes.h"
+#include "context.h"
+
+#include <assert.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "elements are little-endian"
+#endif
+
+/* log2(1 + m) - m, for the mantissa m of a float as a fraction of 1, is about 87/256 m (1 - m). So the bits of a float
+ * plus this correction are its logarithm, and growing is adding there. */
+#define DEFINE_GROWTH(N, MANTISSA)                                                                                     \
+    static CONTEXT_TARGET inline uint##N##_t curve_##N(uint##N##_t b)                                                  \
+    {                                                                                                                  \
+        const uint##N##_t m = b >> (MANTISSA - 7) & 127;                                                               \
+        return (m * (128 - m) * 87) << (MANTISSA - 22);                                                                \
+    }                                                                                                                  \
+    static CONTEXT_TARGET inline uint##N##_t grown_##N(uint##N##_t b, int growth)                                      \
+    {                                                                                                                  \
+        const uint##N##_t steps = (uint##N##_t)(int##N##_t)growth;                                                     \
+        const uint##N##_t to = b + (steps << (MANTISSA - CONTEXT_GROWTH_SHIFT));                                       \
+        return to + curve_##N(b) - curve_##N(to);                                                                      \
+    }
+
+DEFINE_GROWTH(32, 23)
+DEFINE_GROWTH(64, 52)
+
+/* Numbers of N - zeros bits are worked on in the upper bits of N, so that signs and carries fall where they should.
+ * Masks are all ones or zero: a float whose sign bit is set is complemented and any other gets its top bit flipped. */
+#define DEFINE_NUMBERS(N)                                                                                              \
+    static CONTEXT_TARGET inline uint##N##_t ordered_##N(uint##N##_t b, bool turned, uint##N##_t high)                 \
+    {                                                                                                                  \
+        const uint##N##_t top = (uint##N##_t)((uint##N##_t)1 << (N - 1));                                              \
+        const uint##N##_t flip = (uint##N##_t)(((uint##N##_t)(0 - (uint##N##_t)(b >> (N - 1))) | top) & high);         \
+        return (uint##N##_t)((b & high) ^ (turned ? flip : 0));                                                        \
+    }                                                                                                                  \
+                                                                                                                       \
+    static CONTEXT_TARGET void numbers_##N(uint##N##_t *v, const context_layout *l, const uint##N##_t *x,              \
+                                           const uint##N##_t *y, size_t count)                                         \
+    {                                                                                                                  \
+        const unsigned z = l->zeros;                                                                                   \
+        const uint##N##_t high = (uint##N##_t)((uint##N##_t) ~(uint##N##_t)0 << z);                                    \
+                                                                                                                       \
+        if (l->number == CONTEXT_SUB && l->turned)                                                                     \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const uint##N##_t d = (uint##N##_t)(ordered_##N(x[i], true, high) - ordered_##N(y[i], true, high));    \
+                const uint##N##_t sign = (uint##N##_t)((uint##N##_t)(0 - (uint##N##_t)(d >> (N - 1))) & high);         \
+                v[i] = (uint##N##_t)((uint##N##_t)((uint##N##_t)(d << 1) ^ sign) >> z);                                \
+            }                                                                                                          \
+        else if (l->number == CONTEXT_SUB)                                                                             \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const uint##N##_t d = (uint##N##_t)(x[i] - (y[i] & high));                                             \
+                const uint##N##_t sign = (uint##N##_t)((uint##N##_t)(0 - (uint##N##_t)(d >> (N - 1))) & high);         \
+                v[i] = (uint##N##_t)((uint##N##_t)((uint##N##_t)(d << 1) ^ sign) >> z);                                \
+            }                                                                                                          \
+        else if (l->number == CONTEXT_XOR)                                                                             \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                v[i] = (uint##N##_t)((uint##N##_t)(x[i] ^ y[i]) >> z);                                                 \
+        else if (l->turned)                                                                                            \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                v[i] = (uint##N##_t)(                                                                                  \
+                    (uint##N##_t)((uint##N##_t)(x[i] << 1) | (uint##N##_t)((uint##N##_t)(x[i] >> (N - 1)) << z)) >>    \
+                    z);                                                                                                \
+        else                                                                                                           \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                v[i] = (uint##N##_t)(x[i] >> z);                                                                       \
+    }                                                                                                                  \
+                                                                                                                       \
+    static CONTEXT_TARGET void elements_##N(uint##N##_t *x, const context_layout *l, const uint##N##_t *v,             \
+                                            const uint##N##_t *y, size_t count)                                        \
+    {                                                                                                                  \
+        const unsigned z = l->zeros;                                                                                   \
+        const uint##N##_t high = (uint##N##_t)((uint##N##_t) ~(uint##N##_t)0 << z);                                    \
+        const uint##N##_t top = (uint##N##_t)((uint##N##_t)1 << (N - 1));                                              \
+                                                                                                                       \
+        if (l->number == CONTEXT_SUB)                                                                                  \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const uint##N##_t odd = (uint##N##_t)(0 - (uint##N##_t)(v[i] & 1));                                    \
+                const uint##N##_t d = (uint##N##_t)((uint##N##_t)((uint##N##_t)(v[i] >> 1) ^ odd) << z);               \
+                const uint##N##_t sum = (uint##N##_t)(d + ordered_##N(y[i], l->turned, high));                         \
+                const uint##N##_t flip =                                                                               \
+                    (uint##N##_t)(((uint##N##_t)((uint##N##_t)(sum >> (N - 1)) - 1) | top) & high);                    \
+                x[i] = (uint##N##_t)(sum ^ (l->turned ? flip : 0));                                                    \
+            }                                                                                                          \
+        else if (l->number == CONTEXT_XOR)                                                                             \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                x[i] = (uint##N##_t)((uint##N##_t)(v[i] << z) ^ (y[i] & high));                                        \
+        else if (l->turned)                                                                                            \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                x[i] = (uint##N##_t)((uint##N##_t)((uint##N##_t)(v[i] >> 1) << z) |                                    \
+                                     (uint##N##_t)((uint##N##_t)(v[i] & 1) << (N - 1)));                               \
+        else                                                                                                           \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                x[i] = (uint##N##_t)(v[i] << z);                                                                       \
+    }                                                                                                                  \
+                                                                                                                       \
+    static CONTEXT_TARGET void places_##N(uint8_t *value, const uint##N##_t *y, unsigned from, const uint8_t of[256],  \
+                                          size_t count)                                                                \
+    {                                                                                                                  \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            value[i] = of[(uint8_t)(y[i] >> from)];                                                                    \
+    }
+
+DEFINE_NUMBERS(8)
+DEFINE_NUMBERS(16)
+DEFINE_NUMBERS(32)
+DEFINE_NUMBERS(64)
+
+/* Elements are copied to where they are aligned and as wide as they are; that costs nothing in the first cache. */
+typedef union context_run {
+    uint8_t v8[CONTEXT_RUN];
+    uint16_t v16[CONTEXT_RUN];
+    uint32_t v32[CONTEXT_RUN];
+    uint64_t v64[CONTEXT_RUN];
+} context_run;
+
+static CONTEXT_TARGET void run_load(context_run *run, const void *src, const context_layout *l, size_t count)
+{
+    assert(count <= CONTEXT_RUN);
+    if (src)
+        memcpy(run, src, count * l->width);
+}
+
+static CONTEXT_TARGET void run_grow(context_run *y, const context_layout *l, const int16_t *growth, size_t count)
+{
+    if (growth && l->width == 4)
+        for (size_t i = 0; i < count; i++)
+            y->v32[i] = grown_32(y->v32[i], growth[i]);
+    if (growth && l->width == 8)
+        for (size_t i = 0; i < count; i++)
+            y->v64[i] = grown_64(y->v64[i], growth[i]);
+}
+
+static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l, const void *src,
+                                          const void *reference, const int16_t *growth, size_t count)
+{
+    context_run x, y, v;
+
+    run_load(&x, src, l, count);
+    if (l->number != CONTEXT_RAW)
+        run_load(&y, reference, l, count);
+    run_grow(&y, l, growth, count);
+    switch (l->width) {
+    case 1:
+        numbers_8(v.v8, l, x.v8, y.v8, count);
+        break;
+    case 2:
+        numbers_16(v.v16, l, x.v16, y.v16, count);
+        break;
+    case 4:
+        numbers_32(v.v32, l, x.v32, y.v32, count);
+        break;
+    default:
+        numbers_64(v.v64, l, x.v64, y.v64, count);
+    }
+    memcpy(numbers, &v, count * l->width);
+}
+
+static CONTEXT_TARGET void kernel_elements(void *dst, const context_layout *l, const void *numbers,
+                                           const void *reference, const int16_t *growth, size_t count)
+{
+    context_run x, y, v;
+
+    run_load(&v, numbers, l, count);
+    if (l->number != CONTEXT_RAW)
+        run_load(&y, reference, l, count);
+    run_grow(&y, l, growth, count);
+    switch (l->width) {
+    case 1:
+        elements_8(x.v8, l, v.v8, y.v8, count);
+        break;
+    case 2:
+        elements_16(x.v16, l, v.v16, y.v16, count);
+        break;
+    case 4:
+        elements_32(x.v32, l, v.v32, y.v32, count);
+        break;
+    default:
+        elements_64(x.v64, l, v.v64, y.v64, count);
+    }
+    memcpy(dst, &x, count * l->width);
+}
+
+static CONTEXT_TARGET void kernel_places(uint8_t *value, const context_layout *l, const void *reference,
+                                         const uint8_t of[256], size_t count)
+{
+    context_run y;
+
+    run_load(&y, reference, l, count);
+    switch (l->width) {
+    case 1:
+        places_8(value, y.v8, l->place_from, of, count);
+        break;
+    case 2:
+        places_16(value, y.v16, l->place_from, of, count);
+        break;
+    case 4:
+        places_32(value, y.v32, l->place_from, of, count);
+        break;
+    default:
+        places_64(value, y.v64, l->place_from, of, count);
+    }
+}
+
+static CONTEXT_TARGET void kernel_sums(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
+                                       const context_sums *sums, size_t count)
+{
+    const uint8_t *const of = sums->of - CONTEXT_SUM_MIN + row;
+
+    if (single && !column)
+        memset(value, of[place[0]], count);
+    else if (single)
+        for (size_t i = 0; i < count; i++)
+            value[i] = of[place[0] + column[i]];
+    else if (!column)
+        for (size_t i = 0; i < count; i++)
+            value[i] = of[place[i]];
+    else
+        for (size_t i = 0; i < count; i++)
+            value[i] = of[place[i] + column[i]];
+}
+
+#define DEFINE_JOIN(N)                                                                                                 \
+    static CONTEXT_TARGET void join_##N(void *numbers, const context_cuts *cuts, const uint8_t *symbol,                \
+                                        const unsigned char *bits, uint64_t *at, size_t count)                         \
+    {                                                                                                                  \
+        uint##N##_t *const v = numbers;                                                                                \
+        uint64_t from = *at;                                                                                           \
+                                                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const uint64_t cut = cuts->packed[symbol[i]];                                                              \
+            const unsigned length = (uint8_t)cut;                                                                      \
+            const uint64_t word = load_u64(bits + (from >> 3)) >> (from & 7);                                          \
+            v[i] = (uint##N##_t)((cut >> 8) + (word & (((uint64_t)1 << length) - 1)));                                 \
+            from += length;                                                                                            \
+        }                                                                                                              \
+        *at = from;                                                                                                    \
+    }
+
+DEFINE_JOIN(8)
+DEFINE_JOIN(16)
+DEFINE_JOIN(32)
+
+/* Up to 64 bits, which may begin inside a byte and so reach into a ninth. */
+static CONTEXT_TARGET void join_64(void *numbers, const context_cuts *cuts, const uint8_t *symbol,
+                                   const unsigned char *bits, uint64_t *at, size_t count)
+{
+    uint64_t *const v = numbers;
+    uint64_t from = *at;
+
+    for (size_t i = 0; i < count; i++) {
+        const unsigned length = cuts->alphabet->bits[symbol[i]], shift = (unsigned)(from & 7);
+        const unsigned char *const p = bits + (from >> 3);
+        const uint64_t word = load_u64(p) >> shift | (uint64_t)p[8] << 1 << (63 - shift);
+        const uint64_t mask = length == 64 ? UINT64_MAX : ((uint64_t)1 << length) - 1;
+        v[i] = cuts->alphabet->base[symbol[i]] + (word & mask);
+        from += length;
+    }
+    *at = from;
+}
+
+static CONTEXT_TARGET void kernel_join(void *numbers, unsigned width, const context_cuts *cuts, const uint8_t *symbol,
+                                       const unsigned char *bits, uint64_t *at, size_t count)
+{
+    switch (width) {
+    case 1:
+        join_8(numbers, cuts, symbol, bits, at, count);
+        break;
+    case 2:
+        join_16(numbers, cuts, symbol, bits, at, count);
+        break;
+    case 4:
+        join_32(numbers, cuts, symbol, bits, at, count);
+        break;
+    default:
+        join_64(numbers, cuts, symbol, bits, at, count);
+    }
+}
+
+#endif

@@ -1,0 +1,246 @@
+#include "context_internal.h"
+
+#include "codec_internal.h"
+
+#include "bytes.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { PERIODS_MIN = 8 }; /* columns of fewer elements say nothing */
+
+/* ---- Layout ---- */
+
+/* Bits of the exponent of a type of float, for the place of a reference and the cut of an element. */
+static unsigned exponent_bits(ckpt_dtype dtype, unsigned width)
+{
+    static const unsigned char BITS[] = {
+        [CKPT_F16] = 5,  [CKPT_BF16] = 8,  [CKPT_F32] = 8,     [CKPT_C64] = 8,
+        [CKPT_F64] = 11, [CKPT_C128] = 11, [CKPT_F8_E4M3] = 4, [CKPT_F8_E5M2] = 5,
+    };
+    const unsigned bits = (unsigned)dtype < sizeof BITS ? BITS[dtype] : 0; /* 0: no floats */
+    return bits + 1 < 8 * width ? bits : 0;                                /* a plan may say anything */
+}
+
+static uint64_t element_load(const unsigned char *p, unsigned width)
+{
+    switch (width) {
+    case 1:
+        return *p;
+    case 2:
+        return load_u16(p);
+    case 4:
+        return load_u32(p);
+    default:
+        return load_u64(p);
+    }
+}
+
+/* All bits that occur in any element. */
+static uint64_t elements_or(const unsigned char *src, size_t count, unsigned width)
+{
+    uint64_t all = 0, words = 0;
+    size_t i = 0;
+
+    for (; i + 8 / width <= count; i += 8 / width)
+        words |= load_u64(src + i * width);
+    for (; i < count; i++)
+        all |= element_load(src + i * width, width);
+    for (unsigned shift = 0; shift < 64; shift += 8 * width)
+        all |= words >> shift;
+    return width == 8 ? all : all & (((uint64_t)1 << 8 * width) - 1);
+}
+
+static context_layout layout_choose(const codec_plan *plan, const unsigned char *src, size_t size, bool has_reference)
+{
+    const unsigned width = plan->width == 2 || plan->width == 4 || plan->width == 8 ? plan->width : 1;
+    const unsigned n = 8 * width, exponent = exponent_bits(plan->dtype, width);
+    const uint64_t all = elements_or(src, size / width, width);
+    context_layout l = {.width = width, .number = has_reference ? (context_number)(plan->number % 3) : CONTEXT_RAW};
+
+    l.zeros = all ? (unsigned)__builtin_ctzll(all) : 0;
+    if (l.number == CONTEXT_SUB)
+        l.turned = exponent > 0;
+    else if (l.number == CONTEXT_RAW)
+        l.turned = exponent > 0 && all >> (n - 1); /* what is never negative needs no room for a sign */
+    l.places = has_reference;
+    /* The exponent's lowest 8 bits; of short elements the top 8. */
+    l.place_from = exponent >= 8 ? n - 1 - exponent : width == 1 ? 0 : n - 8;
+    return l;
+}
+
+/* ---- Coding ---- */
+
+static unsigned block_log2_choose(size_t count, unsigned period)
+{
+    if (count < 4096)
+        return 5;
+    if (count < 16384 || (period % 128 && period % 64 == 0))
+        return 6;
+    return 7;
+}
+
+/* Places, levels, fine symbols: everything that is counted. */
+static void measure(context_scratch *s, context_fine *fine, codec *c, context_head *h, const codec_plan *plan,
+                    const unsigned char *src, const unsigned char *reference, size_t count)
+{
+    const context_kernel *const kernel = c->context_kernel;
+    context_layout *const l = &h->layout;
+    context_side *const side = &s->side;
+    const unsigned exponent = exponent_bits(plan->dtype, l->width);
+    uint8_t identity[256];
+    int16_t growth[CONTEXT_RUN];
+
+    side->block_log2 = h->block_log2;
+    side->period = h->period;
+    l->growth = l->number == CONTEXT_SUB && l->turned && !(elements_or(src, count, l->width) >> (8 * l->width - 1)) &&
+                context_fit_growth(s, l, src, reference, count);
+    context_columns_continue(side);
+    for (unsigned i = 0; i < 256; i++)
+        identity[i] = (uint8_t)i;
+    for (context_place p = context_place_first(count); p.count > 0; p = context_place_next(p, count, side->period)) {
+        const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
+        if (l->growth)
+            context_run_growth(growth, side, p);
+        kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y, l->growth ? growth : NULL,
+                        p.count);
+        if (l->places)
+            kernel->places(s->level + p.first, l, y, identity, p.count);
+    }
+
+    const context_cut cut =
+        l->number != CONTEXT_RAW || (exponent == 0 && l->width > 1)
+            ? context_fine_by_length(fine, context_bits(l))
+            : context_fine_by_top(fine, context_bits(l), exponent ? exponent + CONTEXT_FINE_MANTISSA + !l->turned : 8,
+                                  c->planes, l->width, count);
+    context_fine_symbols(s->symbol, c->planes, l->width, &cut, &fine->alphabet, count);
+    context_fit_levels(s, l, fine, count);
+    context_columns_continue(side);
+}
+
+/* s->level: from place bytes to values of `of_level`. */
+static void levels_to(context_scratch *s, codec *c, const context_layout *l, const uint8_t of_level[CONTEXT_LEVELS],
+                      const uint8_t places[256], size_t count)
+{
+    const bool columns = context_has_columns(&s->side);
+    uint8_t level[CONTEXT_RUN];
+    context_sums sums;
+
+    context_sums_fill(&sums, of_level);
+    for (context_place p = context_place_first(count); p.count > 0; p = context_place_next(p, count, s->side.period)) {
+        for (size_t i = 0; l->places && i < p.count; i++)
+            level[i] = places[s->level[p.first + i]];
+        context_run_sums(s->level + p.first, c->context_kernel, &s->side, l->places ? level : s->side.place, !l->places,
+                         columns, &sums, p);
+    }
+}
+
+static void count_symbols(context_scratch *s, codec *c, const context_layout *l, size_t count)
+{
+    uint8_t identity[CONTEXT_LEVELS], places[256];
+
+    for (unsigned i = 0; i < CONTEXT_LEVELS; i++)
+        identity[i] = (uint8_t)i;
+    context_places_fill(places, &s->side);
+    levels_to(s, c, l, identity, places, count);
+    memset(s->histogram, 0, sizeof s->histogram);
+    for (size_t i = 0; i < count; i++)
+        s->histogram[s->level[i]][s->symbol[i]]++;
+}
+
+static void head_write(unsigned char out[CONTEXT_HEAD_SIZE], const context_head *h)
+{
+    const context_layout *const l = &h->layout;
+
+    out[0] = (unsigned char)((unsigned)__builtin_ctz(l->width) | (unsigned)l->number << 2 | (unsigned)l->turned << 4 |
+                             (unsigned)l->places << 5 | (unsigned)l->growth << 6);
+    out[1] = (unsigned char)l->zeros;
+    out[2] = (unsigned char)l->place_from;
+    out[3] = (unsigned char)(h->block_log2 | h->lanes_log2 << 5);
+    store_u16(out + 4, (uint16_t)h->period);
+    store_u16(out + 6, (uint16_t)h->side_size);
+    out[8] = (unsigned char)(h->side_size >> 16);
+    store_u16(out + 9, (uint16_t)h->bits_size);
+    out[11] = (unsigned char)(h->bits_size >> 16);
+}
+
+/* More lanes are faster, and each costs four bytes. */
+static unsigned lanes_log2_choose(size_t count)
+{
+    return count < 1024 ? 2 : count < 16384 ? 3 : 5;
+}
+
+/* How many raw bits there will be. */
+static uint64_t bits_count(const context_scratch *s)
+{
+    uint64_t bits = 0;
+
+    for (unsigned t = 0; t < s->side.table_count; t++)
+        for (unsigned i = 0; i < s->side.alphabet.count; i++)
+            bits += (uint64_t)s->histogram[t][i] * s->side.alphabet.bits[i];
+    return bits;
+}
+
+/* Writes head, side information, raw bits and words; *used is CODEC_NO_GAIN when they do not fit. */
+static void write_all(size_t *used, unsigned char *out, size_t capacity, codec *c, context_head *h, size_t count)
+{
+    context_scratch *const s = c->context;
+    const unsigned lanes = 1u << h->lanes_log2;
+    size_t rans_size = 0;
+
+    *used = CODEC_NO_GAIN;
+    if (capacity < CONTEXT_HEAD_SIZE || !context_side_write(&h->side_size, out + CONTEXT_HEAD_SIZE,
+                                                            capacity - CONTEXT_HEAD_SIZE, &s->side, &h->layout, count))
+        return;
+    size_t at = CONTEXT_HEAD_SIZE + h->side_size;
+    h->bits_size = (size_t)((bits_count(s) + 7) / 8);
+    if (capacity - at < h->bits_size + 4 * (size_t)lanes)
+        return;
+    const uint64_t bits = context_bits_write(out + at, c->planes, h->layout.width, &s->side.alphabet, s->symbol, count);
+    assert((bits + 7) / 8 == h->bits_size);
+    (void)bits;
+    at += h->bits_size;
+    for (unsigned t = 0; t < s->side.table_count; t++)
+        rans_symbols_fill(s->symbols + t * RANS_SYMBOLS_MAX, s->side.frequency[t], s->side.alphabet.count);
+    rans_encode(&rans_size, out + at, capacity - at, s->symbols, s->symbol, s->level, count, lanes);
+    if (rans_size == SIZE_MAX)
+        return;
+    memmove(out + at, out + capacity - rans_size, rans_size);
+    head_write(out, h);
+    *used = at + rans_size;
+}
+
+int context_encode(size_t *coded_size, void *dst, size_t capacity, codec *c, const codec_plan *plan, const void *src,
+                   size_t size, const void *reference, ckpt_error *err)
+{
+    context_scratch *const s = c->context;
+    context_head h = {0};
+    context_fine fine = {0};
+    uint8_t merged[RANS_SYMBOLS_MAX];
+    unsigned char *const out = dst;
+
+    (void)err;
+    h.layout = layout_choose(plan, src, size, reference != NULL);
+    const size_t count = size / h.layout.width, odd = size % h.layout.width;
+    *coded_size = CODEC_NO_GAIN;
+    if (count < 1 || capacity < odd)
+        return 0;
+    h.period = plan->period <= CONTEXT_PERIOD_MAX && plan->period <= count / PERIODS_MIN ? plan->period : 0;
+    h.block_log2 = block_log2_choose(count, h.period);
+    h.lanes_log2 = lanes_log2_choose(count);
+
+    measure(s, &fine, c, &h, plan, src, reference, count);
+    count_symbols(s, c, &h.layout, count);
+    context_fit_tables(merged, s, &fine);
+    for (size_t i = 0; i < count; i++) {
+        s->symbol[i] = merged[s->symbol[i]];
+        s->level[i] = s->side.table[s->level[i]];
+    }
+    write_all(coded_size, out, capacity - odd, c, &h, count);
+    if (*coded_size == CODEC_NO_GAIN)
+        return 0;
+    s->fixed_size = CONTEXT_HEAD_SIZE + h.side_size + 4 * ((size_t)1 << h.lanes_log2);
+    memcpy(out + *coded_size, (const unsigned char *)src + size - odd, odd);
+    *coded_size += odd;
+    return 0;
+}

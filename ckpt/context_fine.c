@@ -1,0 +1,192 @@
+/* Cutting numbers into fine symbols and raw bits: the passes of the encoder that are the same on every machine. */
+#include "context_internal.h"
+
+#include "bytes.h"
+
+#include <assert.h>
+
+enum { FINE_MANTISSA = CONTEXT_FINE_MANTISSA, FINE_OCTAVE_TOP = 1 << FINE_MANTISSA, FINE_OCTAVE_LENGTH = 4 };
+
+static void alphabet_add(context_alphabet *a, uint64_t base, unsigned bits)
+{
+    assert(a->count < RANS_SYMBOLS_MAX);
+    a->base[a->count] = base;
+    a->bits[a->count++] = (uint8_t)bits;
+}
+
+context_cut context_fine_by_length(context_fine *fine, unsigned bits)
+{
+    fine->octave = FINE_OCTAVE_LENGTH;
+    for (uint64_t v = 0; v < (uint64_t)1 << (bits < 3 ? bits : 3); v++)
+        alphabet_add(&fine->alphabet, v, 0);
+    for (unsigned length = 4; length <= bits; length++)
+        for (uint64_t v = 4; v < 8; v++)
+            alphabet_add(&fine->alphabet, v << (length - 3), length - 3);
+    return (context_cut){.by_length = true};
+}
+
+/* Dyadic intervals for all numbers from `from` to `to` - 1, in units of 1 << shift. */
+static void fine_cover(context_alphabet *a, uint64_t from, uint64_t to, unsigned shift)
+{
+    while (from < to) {
+        unsigned bits = from ? (unsigned)__builtin_ctzll(from) : 63;
+        while ((uint64_t)1 << bits > to - from)
+            bits--;
+        alphabet_add(a, from << shift, bits + shift);
+        from += (uint64_t)1 << bits;
+    }
+}
+
+static unsigned low_symbol(const context_alphabet *a, uint64_t number)
+{
+    unsigned symbol = 0;
+    while (a->base[symbol] + ((uint64_t)1 << a->bits[symbol]) <= number)
+        symbol++;
+    return symbol;
+}
+
+#define DEFINE_FINE(N)                                                                                                 \
+    static void fine_symbols_##N(uint8_t *symbol, const uint##N##_t *v, const context_cut *cut,                        \
+                                 const context_alphabet *a, size_t count)                                              \
+    {                                                                                                                  \
+        if (cut->by_length) {                                                                                          \
+            for (size_t i = 0; i < count; i++) {                                                                       \
+                const unsigned shift = 61u - (unsigned)__builtin_clzll((uint64_t)v[i] | 4);                            \
+                symbol[i] = (uint8_t)(4 * shift + (unsigned)(v[i] >> shift));                                          \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        const uint##N##_t low = (uint##N##_t)cut->low;                                                                 \
+        const unsigned base = cut->low_symbols - (unsigned)low;                                                        \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const uint##N##_t u = (uint##N##_t)(v[i] >> cut->shift);                                                   \
+            symbol[i] = (uint8_t)(u >= low ? (unsigned)u + base : low_symbol(a, v[i]));                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static uint64_t most_##N(const uint##N##_t *v, size_t count)                                                       \
+    {                                                                                                                  \
+        uint##N##_t most = 0;                                                                                          \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            most = v[i] > most ? v[i] : most;                                                                          \
+        return most;                                                                                                   \
+    }
+
+DEFINE_FINE(8)
+DEFINE_FINE(16)
+DEFINE_FINE(32)
+DEFINE_FINE(64)
+
+/* `numbers` is aligned. */
+static uint64_t numbers_most(const void *numbers, unsigned width, size_t count)
+{
+    switch (width) {
+    case 1:
+        return most_8(numbers, count);
+    case 2:
+        return most_16(numbers, count);
+    case 4:
+        return most_32(numbers, count);
+    default:
+        return most_64(numbers, count);
+    }
+}
+
+context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, const void *numbers,
+                                unsigned width, size_t count)
+{
+    const unsigned top = top_bits < bits ? top_bits : bits;
+    const uint64_t window = RANS_SYMBOLS_MAX - 2 * FINE_OCTAVE_TOP;
+    context_cut cut = {.shift = bits - top};
+
+    const unsigned below = top < FINE_MANTISSA ? top : FINE_MANTISSA;
+    const uint64_t last = numbers_most(numbers, width, count) >> cut.shift | (((uint64_t)1 << below) - 1);
+    cut.low = last < window ? 0 : last + 1 - window;
+    fine->octave = FINE_OCTAVE_TOP;
+    fine_cover(&fine->alphabet, 0, cut.low, cut.shift);
+    cut.low_symbols = fine->alphabet.count;
+    for (uint64_t v = cut.low; v <= last; v++)
+        alphabet_add(&fine->alphabet, v << cut.shift, cut.shift);
+    fine_cover(&fine->alphabet, last + 1, (uint64_t)1 << top, cut.shift);
+    return cut;
+}
+
+void context_fine_symbols(uint8_t *symbol, const void *numbers, unsigned width, const context_cut *cut,
+                          const context_alphabet *a, size_t count)
+{
+    switch (width) {
+    case 1:
+        fine_symbols_8(symbol, numbers, cut, a, count);
+        break;
+    case 2:
+        fine_symbols_16(symbol, numbers, cut, a, count);
+        break;
+    case 4:
+        fine_symbols_32(symbol, numbers, cut, a, count);
+        break;
+    default:
+        fine_symbols_64(symbol, numbers, cut, a, count);
+    }
+}
+
+/* ---- Raw bits ---- */
+
+/* Up to 57 bits fit at once behind those of a byte that is not full. */
+#define DEFINE_BITS(N)                                                                                                 \
+    static uint64_t bits_write_##N(unsigned char *dst, const uint##N##_t *v, const context_alphabet *a,                \
+                                   const uint8_t *symbol, size_t count)                                                \
+    {                                                                                                                  \
+        uint64_t word = 0, at = 0;                                                                                     \
+        unsigned filled = 0;                                                                                           \
+                                                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            word |= (v[i] - a->base[symbol[i]]) << filled;                                                             \
+            filled += a->bits[symbol[i]];                                                                              \
+            store_u64(dst + at, word);                                                                                 \
+            at += filled >> 3;                                                                                         \
+            word >>= filled & 0x38;                                                                                    \
+            filled &= 7;                                                                                               \
+        }                                                                                                              \
+        return 8 * at + filled;                                                                                        \
+    }
+
+DEFINE_BITS(8)
+DEFINE_BITS(16)
+DEFINE_BITS(32)
+
+static uint64_t bits_write_64(unsigned char *dst, const uint64_t *v, const context_alphabet *a, const uint8_t *symbol,
+                              size_t count)
+{
+    uint64_t word = 0, at = 0;
+    unsigned filled = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = v[i] - a->base[symbol[i]];
+        for (unsigned left = a->bits[symbol[i]]; left > 0;) {
+            const unsigned now = left < 32 ? left : 32;
+            word |= (bits & (((uint64_t)1 << now) - 1)) << filled;
+            filled += now;
+            store_u64(dst + at, word);
+            at += filled >> 3;
+            word >>= filled & 0x38;
+            filled &= 7;
+            bits >>= now;
+            left -= now;
+        }
+    }
+    return 8 * at + filled;
+}
+
+uint64_t context_bits_write(unsigned char *dst, const void *numbers, unsigned width, const context_alphabet *a,
+                            const uint8_t *symbol, size_t count)
+{
+    switch (width) {
+    case 1:
+        return bits_write_8(dst, numbers, a, symbol, count);
+    case 2:
+        return bits_write_16(dst, numbers, a, symbol, count);
+    case 4:
+        return bits_write_32(dst, numbers, a, symbol, count);
+    default:
+        return bits_write_64(dst, numbers, a, symbol, count);
+    }
+}

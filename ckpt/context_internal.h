@@ -1,0 +1,65 @@
+/* What encoding and decoding of context coded chunks share, see context.h. */
+#ifndef CKPT_CONTEXT_INTERNAL_H
+#define CKPT_CONTEXT_INTERNAL_H
+
+#include "context.h"
+
+/* The head of a payload:
+ *
+ *   head := what:u8 zeros:u8 place_from:u8 sizes:u8 period:u16 side_size:u24 bits_size:u24
+ *
+ * what: log2 of the width in bits 0-1, number in 2-3, turned 4, places 5, growth 6. sizes: block_log2 in bits 0-4,
+ * lanes_log2 in 5-7. */
+typedef struct context_head {
+    context_layout layout;
+    unsigned block_log2, lanes_log2, period;
+    size_t side_size, bits_size;
+} context_head;
+
+/* Where a pass over the elements stands. */
+typedef struct context_place {
+    size_t first, count; /* of the run */
+    unsigned column;     /* of its first element */
+} context_place;
+
+context_place context_place_first(size_t count);
+/* The next run of `count` elements in all; its own count is 0 behind the last. */
+context_place context_place_next(context_place p, size_t count, unsigned period);
+
+/* Continues columns periodically over a run. */
+void context_columns_continue(context_side *side);
+bool context_has_columns(const context_side *side);
+
+/* Growth of each element of a run. */
+void context_run_growth(int16_t growth[CONTEXT_RUN], const context_side *side, context_place p);
+/* value[i] := sums of place level, row and column, for the elements of a run. `level` is that of each, or, when
+ * `single`, of all. */
+void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *level,
+                      bool single, bool columns, const context_sums *sums, context_place p);
+void context_sums_fill(context_sums *sums, const uint8_t of_level[CONTEXT_LEVELS]);
+/* of[place byte] := its level */
+void context_places_fill(uint8_t of[256], const context_side *side);
+
+/* ---- Fine symbols (context_fine.c) ---- */
+
+/* A cut of numbers by their length and the two bits below the leading one (by_length), or by their top bits. */
+typedef struct context_cut {
+    bool by_length;
+    unsigned shift;       /* top bits: what is below */
+    uint64_t low;         /* the first number >> shift with a symbol of its own */
+    unsigned low_symbols; /* for all smaller ones */
+} context_cut;
+
+#define CONTEXT_FINE_MANTISSA 3 /* bits below an exponent that fine symbols tell apart */
+
+context_cut context_fine_by_length(context_fine *fine, unsigned bits);
+/* Numbers of `bits` bits of which at most top_bits count; `numbers` are aligned. */
+context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, const void *numbers,
+                                unsigned width, size_t count);
+void context_fine_symbols(uint8_t *symbol, const void *numbers, unsigned width, const context_cut *cut,
+                          const context_alphabet *a, size_t count);
+/* Writes the raw bits of all numbers and returns how many; up to 8 bytes behind them are overwritten. */
+uint64_t context_bits_write(unsigned char *dst, const void *numbers, unsigned width, const context_alphabet *a,
+                            const uint8_t *symbol, size_t count);
+
+#endif

@@ -1,0 +1,10 @@
+/* The context kernel of every machine. */
+#define CONTEXT_TARGET
+#include "context_block.h"
+
+const context_kernel CONTEXT_KERNEL_SCALAR = {.name = "scalar",
+                                              .numbers = kernel_numbers,
+                                              .elements = kernel_elements,
+                                              .places = kernel_places,
+                                              .sums = kernel_sums,
+                                              .join = kernel_join};

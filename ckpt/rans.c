@@ -1,0 +1,143 @@
+#include "rans.h"
+
+#include "bytes.h"
+#include "fail.h"
+
+#include <assert.h>
+
+void rans_slots_fill(rans_slot slots[RANS_TOTAL], const uint16_t frequency[], unsigned symbol_count)
+{
+    uint32_t start = 0;
+
+    for (unsigned s = 0; s < symbol_count; s++) {
+        const uint32_t what = s | (frequency[s] - 1u) << 8;
+        for (uint32_t i = 0; i < frequency[s]; i++)
+            slots[start + i] = what | i << 20;
+        start += frequency[s];
+    }
+    assert(start == RANS_TOTAL);
+}
+
+/* ---- Encoding ---- */
+
+/* floor(x / frequency) = (x * reciprocal >> 32) >> shift for all x < 2^31: F. Giesen, "rANS in practice" (2014). A
+ * frequency of 1 has no such reciprocal; there x - 1 is taken for the quotient and the bias makes good for it. */
+void rans_symbols_fill(rans_symbol symbols[], const uint16_t frequency[], unsigned symbol_count)
+{
+    uint32_t start = 0;
+
+    for (unsigned s = 0; s < symbol_count; s++) {
+        const uint32_t f = frequency[s];
+        rans_symbol *const out = &symbols[s];
+
+        *out = (rans_symbol){.limit = f << (31 - RANS_LOG2), .complement = (uint16_t)(RANS_TOTAL - f)};
+        if (f < 2) {
+            out->reciprocal = UINT32_MAX;
+            out->bias = start + RANS_TOTAL - 1;
+        } else {
+            unsigned shift = 0;
+            while (f > (uint32_t)1 << shift)
+                shift++;
+            out->reciprocal = (uint32_t)((((uint64_t)1 << (shift + 31)) + f - 1) / f);
+            out->shift = (uint16_t)(shift - 1);
+            out->bias = start;
+        }
+        start += f;
+    }
+}
+
+void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, const rans_symbol *symbols,
+                 const unsigned char *symbol, const unsigned char *table, size_t count, unsigned lanes)
+{
+    uint32_t state[RANS_LANES_MAX];
+    unsigned char *out = dst + capacity;
+    const size_t worst = 4 * (size_t)lanes + 2 * count;
+
+    *coded_size = SIZE_MAX;
+    for (unsigned lane = 0; lane < lanes; lane++)
+        state[lane] = RANS_LOW;
+    for (size_t i = count; i-- > 0;) {
+        const rans_symbol *const s = &symbols[table[i] * RANS_SYMBOLS_MAX + symbol[i]];
+        uint32_t x = state[i % lanes];
+
+        assert(s->limit > 0);
+        if (x >= s->limit) {
+            if (capacity < worst && out - dst < 2)
+                return;
+            out -= 2;
+            store_u16(out, (uint16_t)x);
+            x >>= 16;
+        }
+        const uint32_t quotient = (uint32_t)((uint64_t)x * s->reciprocal >> 32) >> s->shift;
+        state[i % lanes] = x + s->bias + quotient * s->complement;
+    }
+    if ((size_t)(out - dst) < 4 * (size_t)lanes)
+        return;
+    for (unsigned lane = lanes; lane-- > 0;) {
+        out -= 4;
+        store_u32(out, state[lane]);
+    }
+    *coded_size = (size_t)(dst + capacity - out);
+}
+
+/* ---- Decoding ---- */
+
+int rans_decoder_begin(rans_decoder *d, const void *coded, size_t coded_size, unsigned lanes, ckpt_error *err)
+{
+    int rc = 0;
+    const unsigned char *const in = coded;
+
+    assert(lanes > 0 && lanes <= RANS_LANES_MAX);
+    FAIL_IF(coded_size < 4 * (size_t)lanes || coded_size % 2, err, CKPT_EDATA, "entropy coded data end too early");
+    *d = (rans_decoder){.in = in + 4 * (size_t)lanes, .end = in + coded_size, .lanes = lanes};
+    for (unsigned lane = 0; lane < lanes; lane++) {
+        d->state[lane] = load_u32(in + 4 * (size_t)lane);
+        FAIL_IF(d->state[lane] < RANS_LOW || d->state[lane] >> 31, err, CKPT_EDATA, "state of entropy coded data");
+    }
+out:
+    return rc;
+}
+
+int rans_decoder_end(const rans_decoder *d, ckpt_error *err)
+{
+    int rc = 0;
+    bool clean = !d->ended && d->in == d->end;
+
+    for (unsigned lane = 0; lane < d->lanes; lane++)
+        clean = clean && d->state[lane] == RANS_LOW;
+    FAIL_IF(!clean, err, CKPT_EDATA, "entropy coded data do not end as they should");
+out:
+    return rc;
+}
+
+void rans_decode_scalar(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
+                        const rans_slot *slots)
+{
+    const unsigned mask = d->lanes - 1;
+    const unsigned char *in = d->in;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t x = d->state[i & mask];
+        const rans_slot slot = slots[((size_t)table[i] << RANS_LOG2) + (x & (RANS_TOTAL - 1))];
+
+        symbol[i] = (unsigned char)slot;
+        x = ((slot >> 8 & 0xfff) + 1) * (x >> RANS_LOG2) + (slot >> 20);
+        if (x < RANS_LOW) {
+            if (in < d->end) {
+                x = x << 16 | load_u16(in);
+                in += 2;
+            } else {
+                d->ended = true;
+                x |= RANS_LOW;
+            }
+        }
+        d->state[i & mask] = x;
+    }
+    d->in = in;
+}
+
+rans_decode_fn *rans_decode_best(void)
+{
+    rans_decode_fn *const avx2 = rans_decode_avx2();
+    return avx2 ? avx2 : rans_decode_scalar;
+}
