@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the folder of peers that `ckpt bench` compares with: a Python virtual environment with PyTorch and zipnn, and
-# states of a real training (about 550 MB; five minutes on two cores after the download).
+# Makes the folder of peers that `ckpt bench` compares with: a Python virtual environment with PyTorch, zipnn and
+# openzl, and states of a real training (about 550 MB; five minutes on two cores after the download).
 #
 #   tools/bench-peers.sh [FOLDER]      default build/peers
 set -euo pipefail
@@ -24,6 +24,8 @@ if [ ! -x "$folder/venv/bin/python" ]; then
 fi
 "$folder/venv/bin/python" -c 'import torch, zipnn, numpy' 2>/dev/null ||
     "$folder/venv/bin/pip" install --quiet torch numpy zipnn
+"$folder/venv/bin/python" -c 'import openzl' 2>/dev/null || "$folder/venv/bin/pip" install --quiet openzl ||
+    echo "bench-peers: openzl cannot be installed here; its rows are left out" >&2
 cp "$here/bench/peers.py" "$here/bench/train_mnist.py" "$folder/"
 if [ ! -f "$folder/state_0100.pt" ]; then
     "$folder/venv/bin/python" "$here/bench/train_pair.py" "$folder"

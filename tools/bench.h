@@ -39,11 +39,13 @@ int bench_row(bench *b, const char *what, const char *unit, double ours, const c
 
 /* Areas. */
 int bench_codec(bench *b, ckpt_error *err);
+int bench_codec_speed(bench *b, ckpt_error *err); /* of the codec alone, on one core */
+int bench_claims(bench *b, ckpt_error *err);
 int bench_store(bench *b, ckpt_error *err);
 int bench_limits(bench *b, ckpt_error *err); /* memory, and many checkpoints */
 int bench_train(bench *b, ckpt_error *err);
-/* Blocking time of saving the state in that file; *copy is the seconds of a plain copy. */
-int bench_blocking(double *copy, bench *b, const char *path, ckpt_error *err);
+/* A row: blocking time of saving the state in that file; *copy is the seconds of a plain copy. */
+int bench_blocking(double *copy, bench *b, const char *path, const char *what, const char *bar, ckpt_error *err);
 
 /* ---- bench_peer.c ---- */
 
@@ -81,6 +83,8 @@ int bench_command_run(bench_run_result *out, const bench_command *c, ckpt_error 
 /* Runs this program with arguments (ended by NULL) in `dir`; its output is thrown away. */
 int bench_run(bench_run_result *out, const char *dir, const char *const *words, ckpt_error *err);
 
+/* ---- bench_state.c ---- */
+
 /* A state in memory, read from a file of any format. */
 typedef struct bench_state {
     ckpt_tensor *tensors;
@@ -90,5 +94,18 @@ typedef struct bench_state {
 } bench_state;
 int bench_state_load(bench_state *out, const char *path, ckpt_error *err);
 void bench_state_clear(bench_state *state);
+size_t bench_tensor_bytes(const ckpt_tensor *tensor);
+void bench_state_keep(bench_state *state, const char *prefix); /* only tensors whose names begin so */
+void bench_state_to_bf16(bench_state *state);                  /* its f32 tensors, rounded */
+/* Has tools/bench-peers.sh made the states of a training? This is the last of them. */
+#define BENCH_STATE_LAST "state_0100.pt"
+bool bench_has_states(const bench *b);
+
+/* ---- bench_planes.c ---- */
+
+int bench_zstd_size(size_t *coded, const void *data, size_t size, int level, ckpt_error *err);
+/* The share of its size that a file takes when its f32 numbers are cut into byte planes and these given to zstd -3;
+ * with a reference, those of the XOR with the tensors of the same names. */
+int bench_planes_share(double *share, const char *path, const char *reference, ckpt_error *err);
 
 #endif

@@ -138,37 +138,3 @@ int bench_run(bench_run_result *out, const char *dir, const char *const *words, 
 {
     return bench_command_run(out, &(bench_command){.dir = dir, .words = words}, err);
 }
-
-int bench_state_load(bench_state *out, const char *path, ckpt_error *err)
-{
-    int rc = 0;
-
-    *out = (bench_state){0};
-    TRY(ckpt_content_open_file(&out->content, path, err));
-    const size_t count = ckpt_content_tensor_count(out->content);
-    out->tensors = calloc(count + 1, sizeof *out->tensors);
-    FAIL_IF_NULL(out->tensors, err);
-    for (size_t i = 0; i < count; i++) {
-        const ckpt_tensor_info *const t = ckpt_content_tensor(out->content, i);
-        ckpt_tensor *const to = &out->tensors[i];
-        *to = (ckpt_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = malloc(t->bytes + 1)};
-        out->count = i + 1;
-        FAIL_IF_NULL(to->data, err);
-        memcpy(to->shape, t->shape, sizeof to->shape);
-        TRY(ckpt_content_read(to->data, out->content, i, 0, t->bytes / ckpt_dtype_size(t->dtype), err));
-        out->bytes += t->bytes;
-    }
-out:
-    if (rc)
-        bench_state_clear(out);
-    return rc;
-}
-
-void bench_state_clear(bench_state *state)
-{
-    for (size_t i = 0; i < state->count; i++)
-        free(state->tensors[i].data);
-    free(state->tensors);
-    ckpt_content_close(state->content);
-    *state = (bench_state){0};
-}

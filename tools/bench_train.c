@@ -265,7 +265,7 @@ static int blocking_print(bench *b, rounds *r, ckpt_error *err)
     TRY(path_join(state, out, RUN_NAME "/state.safetensors", err));
     TRY(ckpt_store_open(&store, dir, NULL, err));
     TRY(ckpt_restore_files(NULL, store, "latest", &options, err));
-    TRY(bench_blocking(&copy, b, state, err));
+    TRY(bench_blocking(&copy, b, state, "blocking time of a save, nothing else running", "<= 1.5 times", err));
     TRY(bench_row(b, "blocking time of a save while training, mean", "ms", series_median(&r->blocked) * 1e3,
                   "memcpy into faulted memory", copy * 1e3, "<= 1.5", err));
 out:

@@ -108,6 +108,9 @@ static int run_area(bench *b, const struct arguments *args, ckpt_error *err)
     if (strcmp(area, "codec") == 0) {
         TRY(area_dir(&b->samples, args, "trajectory/ and trajectory-tiny/", err));
         TRY(bench_codec(b, err));
+    } else if (strcmp(area, "claims") == 0) {
+        TRY(area_dir(&b->samples, args, "trajectory/", err));
+        TRY(bench_claims(b, err));
     } else if (strcmp(area, "store") == 0) {
         TRY(bench_store(b, err));
     } else if (strcmp(area, "train") == 0) {
@@ -115,7 +118,7 @@ static int run_area(bench *b, const struct arguments *args, ckpt_error *err)
         TRY(bench_train(b, err));
     } else {
         rc = error_set(err, CKPT_EUSAGE, "no bench named '%s'", area);
-        error_hint(err, "codec DIR, store, or train DIR");
+        error_hint(err, "codec DIR, claims DIR, store, or train DIR");
     }
 out:
     return rc;
@@ -163,7 +166,8 @@ const command CMD_BENCH = {
     .args = "AREA [DIR]",
     .summary = "Measure size and speed beside other programs",
     .about =
-        "Areas: `codec DIR` saves the sample checkpoints below DIR and compares the bytes added; `store` times saving "
+        "Areas: `codec DIR` saves the sample checkpoints below DIR and compares the bytes added, and times the codec "
+        "alone; `claims DIR` saves them with and without loss, beside what is claimed elsewhere; `store` times saving "
         "and restoring an 89 MB state, peak memory, and a store of 2,000 checkpoints; `train DIR` trains the preset "
         "mnist-cnn on the data set in DIR, for speed, memory and what saving costs. Peers run in the same run, "
         "in turn with ours; medians are printed. tools/bench-peers.sh makes the folder of peers.",

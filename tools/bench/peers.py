@@ -7,11 +7,15 @@ Reads a command a line, answers "ok NUMBER..." or "error TEXT". Times are in sec
     load PATH              -> ok BYTES             the state that `save` writes
     save PATH              -> ok WALL CPU          torch.save to the page cache, then fsync
     restore PATH           -> ok WALL CPU          torch.load
-    zipnn REFERENCE PATH   -> ok BEST RAW DELTA    coded bytes of the file's storages: the better mode for each class of
-                                                   tensors, zipnn without reference for all, its delta for all
-    zipnn_rate PATH        -> ok ENCODE DECODE     bytes a second on the fp32 storages of a file, one thread
+    sizes REFERENCE PATH   -> ok XZ OPENZL BEST RAW DELTA      the file's size as a share of itself: xz -9; openzl on the
+                                                   fp32 storages; zipnn by the better mode for each class of tensors,
+                                                   without reference for all, as delta for all; -1: not installed
+    zipnn_speed REFERENCE PATH -> ok ENCODE DECODE DELTA_ENCODE DELTA_DECODE     bytes a second on the fp32 storages of a
+                                                   file, one thread, once
 """
 import collections
+import functools
+import lzma
 import os
 import resource
 import signal
@@ -64,22 +68,24 @@ def classes(path):
     found, other = collections.defaultdict(list), os.path.getsize(path)
     for name, tensor in tensors(state):
         if tensor.dtype == torch.float32 and tensor.dim() > 0:
-            data = bytes(tensor.untyped_storage())
+            data = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy().tobytes()
             found[class_of(name)].append(data)
             other -= len(data)
     return {key: b"".join(parts) for key, parts in found.items()}, other
 
 
-def zipnn_sizes(reference, path):
+def zipnn_codecs():
     import zipnn
 
-    before, _ = classes(reference)
-    now, other = classes(path)
-    best = raw_all = delta_all = other
+    arguments = {"bytearray_dtype": "float32", "input_format": "byte", "threads": 1}
+    return zipnn.ZipNN(**arguments), zipnn.ZipNN(**arguments, delta_compressed_type="byte")
+
+
+def zipnn_sizes(before, now):
+    best = raw_all = delta_all = 0
     for key, data in now.items():
-        plain = zipnn.ZipNN(bytearray_dtype="float32", input_format="byte", threads=1)
-        delta = zipnn.ZipNN(bytearray_dtype="float32", input_format="byte", threads=1, delta_compressed_type="byte")
-        raw = len(plain.compress(bytearray(data)))
+        plain, delta = zipnn_codecs()
+        raw = len(plain.compress(bytearray(data)))  # a copy: compress() overwrites what it is given
         changed = len(delta.compress(bytearray(data), delta_second_data=bytearray(before[key])))
         raw_all += raw
         delta_all += changed
@@ -87,26 +93,60 @@ def zipnn_sizes(reference, path):
     return best, raw_all, delta_all
 
 
-def zipnn_rate(path):
-    import zipnn
+def openzl_size(now):
+    try:
+        import numpy
+        import openzl.ext as zl
+    except ImportError:
+        return None
+    compressor = zl.Compressor()
+    compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
+    compressor.select_starting_graph(
+        zl.nodes.Float32Deconstruct()(compressor, zl.graphs.Compress(), zl.graphs.Compress()))
+    size = 0
+    for data in now.values():
+        context = zl.CCtx()
+        context.ref_compressor(compressor)
+        size += len(context.compress([zl.Input(zl.Type.Numeric, numpy.frombuffer(data, dtype=numpy.uint32))]))
+    return size
 
-    data = b"".join(classes(path)[0].values())
-    codec = zipnn.ZipNN(bytearray_dtype="float32", input_format="byte", threads=1)
-    encode, decode = [], []
-    for _ in range(5):
-        copy = bytearray(data)  # compress() overwrites what it is given
+
+def sizes(reference, path):
+    whole = os.path.getsize(path)
+    before, _ = classes(reference)
+    now, other = classes(path)
+    with open(path, "rb") as file:
+        answer = [len(lzma.compress(file.read(), preset=9)) / whole]
+    openzl = openzl_size(now)
+    answer.append(-1 if openzl is None else (openzl + other) / whole)
+    return answer + [(size + other) / whole for size in zipnn_sizes(before, now)]
+
+
+@functools.lru_cache(maxsize=2)
+def storages(path):
+    return b"".join(classes(path)[0].values())
+
+
+def zipnn_speed(reference, path):
+    before, data, rates = storages(reference), storages(path), []
+    for codec, extra in zip(zipnn_codecs(), ((), ("delta_second_data",))):
+        copy, second = bytearray(data), {name: bytearray(before) for name in extra}
         start = time.perf_counter()
-        coded = codec.compress(copy)
+        coded = codec.compress(copy, **second)
         middle = time.perf_counter()
-        codec.decompress(coded)
-        encode.append(len(data) / (middle - start))
-        decode.append(len(data) / (time.perf_counter() - middle))
-    return sorted(encode)[2], sorted(decode)[2]
+        second = {name: bytearray(before) for name in extra}
+        again = time.perf_counter()
+        back = codec.decompress(coded, **second)
+        end = time.perf_counter()
+        if bytes(back) != data:
+            raise ValueError("zipnn gives other bytes back")
+        rates += [len(data) / (middle - start), len(data) / (end - again)]
+    return rates
 
 
 def versions():
     words = []
-    for name in ("torch", "zipnn", "numpy"):
+    for name in ("torch", "zipnn", "openzl", "numpy"):
         try:
             from importlib.metadata import version
 
@@ -136,10 +176,10 @@ def main():
                 answer = timed(lambda: save(state, words[0]))
             elif command == "restore":
                 answer = timed(lambda: torch.load(words[0], map_location="cpu", weights_only=False))
-            elif command == "zipnn":
-                answer = zipnn_sizes(words[0], words[1])
-            elif command == "zipnn_rate":
-                answer = zipnn_rate(words[0])
+            elif command == "sizes":
+                answer = sizes(words[0], words[1])
+            elif command == "zipnn_speed":
+                answer = zipnn_speed(words[0], words[1])
             else:
                 raise ValueError(f"unknown command {command}")
             print("ok", *answer, flush=True)
