@@ -233,10 +233,14 @@ static int packs_round(bool *any, repairer *r, ckpt_error *err)
     for (size_t i = 0; i < r->patient_count; i++)
         TRY(cure_find(&cures[i], r, &r->patients[i], err));
     TRY(space_check(r, cures, err));
-    for (size_t i = 0; i < r->patient_count; i++) {
-        TRY(patient_treat(&mended, r, &r->patients[i], &cures[i], err));
-        *any |= mended;
-    }
+    /* What nothing needs goes last: it may have been the bytes of another pack. */
+    for (int needed = 1; needed >= 0; needed--)
+        for (size_t i = 0; i < r->patient_count; i++) {
+            if (r->patients[i].needed != needed)
+                continue;
+            TRY(patient_treat(&mended, r, &r->patients[i], &cures[i], err));
+            *any |= mended;
+        }
 out:
     free(cures);
     return rc;

@@ -60,9 +60,9 @@ static int parity_look(char state[320], double *share, const repairer *r, const 
     TRY(file_open(&fd, &size, path, err));
     TRY(pack_parity_survey(&loss, &parity, fd, size, err));
     const parity_layout *const l = &parity.layout;
-    /* As many blocks again: the layout that is chosen has two more than the share. */
+    /* As many blocks again: a layout has two more than its share, which is rounded down. */
     if (l->parity_blocks > 2)
-        *share = (double)(l->parity_blocks - 2) / (double)l->data_blocks;
+        *share = ((double)l->parity_blocks - 1.5) / (double)l->data_blocks;
     if (*share > PARITY_SHARE_MAX)
         *share = PARITY_SHARE_MAX;
     if (loss.lost_data + loss.lost_parity > 0)

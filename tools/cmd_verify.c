@@ -1,4 +1,4 @@
-#define _XOPEN_SOURCE 700 /* strptime */
+#define _GNU_SOURCE /* strptime */
 #include "output.h"
 #include "print.h"
 #include "session.h"
