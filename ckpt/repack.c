@@ -9,7 +9,10 @@
  * It may be stopped anywhere: a checkpoint has its old pack or its new one, a new pack without a snapshot is waste that
  * the next gc finds, and the next repacking goes on from what this one has moved. */
 #include "repack.h"
+
 #include "prune.h"
+#include "setting.h"
+#include "usage.h"
 
 #include "fail.h"
 #include "lease.h"
@@ -152,27 +155,31 @@ static int refuse(uint64_t needed_bytes, uint64_t free_bytes, ckpt_error *err)
 static int units_run(repack *r, bool dry_run, ckpt_error *err)
 {
     int rc = 0;
-    uint64_t lacking = 0, lacking_free = 0, room = 0;
+    uint64_t lacking = 0, lacking_room = 0;
+    double parity;
+    ckpt_usage u;
 
+    TRY(setting_parity(&parity, r->store, err));
     for (size_t i = 0; i < r->plan.unit_count; i++) {
         const repack_unit *const unit = &r->plan.units[i];
-        TRY(file_space_free(&room, r->store->path, err));
-        if (unit->scratch_bytes > room) {
-            if (!lacking || unit->scratch_bytes < lacking) {
-                lacking = unit->scratch_bytes;
-                lacking_free = room;
+        const uint64_t scratch = unit->scratch_bytes + (uint64_t)(parity * (double)unit->scratch_bytes);
+        TRY(usage_limits(&u, r->store, err));
+        if (scratch > usage_room(&u)) {
+            if (!lacking || scratch < lacking) {
+                lacking = scratch;
+                lacking_room = usage_room(&u);
             }
             continue;
         }
-        if (unit->scratch_bytes > r->result->scratch_bytes)
-            r->result->scratch_bytes = unit->scratch_bytes;
+        if (scratch > r->result->scratch_bytes)
+            r->result->scratch_bytes = scratch;
         if (dry_run)
             unit_expect(r, unit);
         else
             TRY(unit_run(r, unit, err));
     }
     if (lacking)
-        TRY(refuse(lacking, lacking_free, err));
+        TRY(refuse(lacking, lacking_room, err));
 out:
     return rc;
 }

@@ -4,7 +4,6 @@
 #include "setting.h"
 #include "feature.h"
 #include "tables.h"
-#include "walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,6 +142,7 @@ static int writer_finish(sha256 *name, file_commit_plan *plan, saver *s, ckpt_er
     TRY(intent_add(s->intent, name, 1, err)); /* before it appears: prune must know whose it is */
     TRY(save_place_pack(plan, &bytes, s->store, &s->writer.tmp, name, s->parity, err));
     s->packs_bytes += bytes;
+    TRY(save_quota_check(s, 0, err)); /* what was estimated may have been wrong, and others save too */
 out:
     return rc;
 }
@@ -236,6 +236,21 @@ out:
     return rc;
 }
 
+/* The last look at the quota, with all that is still to come. */
+static int snapshot_fits(saver *s, snapshot *snap, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL;
+    size_t size = 0;
+
+    snap->stored_bytes = s->packs_bytes;
+    TRY(snapshot_encode(&text, &size, snap, err));
+    TRY(save_quota_check(s, size, err));
+out:
+    free(text);
+    return rc;
+}
+
 int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
                  ckpt_error *err)
 {
@@ -253,6 +268,7 @@ int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ck
     TRY(tables_copy(&s->writer.index, &s->tables, 0, s->tables.file_count, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
     TRY(writer_finish(&snap.pack, &plan, s, err));
+    TRY(snapshot_fits(s, &snap, err));
     TRY(file_commit(&plan, err));
     TRY(intent_check(s->intent, err)); /* no snapshot may name a pack that is gone */
     TRY(snapshot_write(&plan, &result->stored_bytes, &snap, s, err));
@@ -483,12 +499,27 @@ out:
     return rc;
 }
 
+int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save_options *options, save_carry *carry,
+                ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(saver_open(s, sequence, store, options->level, carry, err));
+    s->parity = options->parity > 0 ? options->parity : s->parity;
+    s->rules = transform_rules_of(options);
+    s->from_copy = options->from_copy;
+    s->whole_only = options->whole_only;
+out:
+    return rc;
+}
+
 int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *const *paths, size_t count,
                     const ckpt_save_options *options, ckpt_error *err)
 {
     int rc = 0;
     saver s = {.writer.tmp.fd = -1};
     walk w = {0};
+    bool again = true;
     uint64_t sequence = 0;
     ckpt_save_result own;
     ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
@@ -500,17 +531,18 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
     TRY(save_options_check(options, err));
     TRY(walk_paths(&w, paths, count, store->path, store->note, store->payload, err));
     TRY(save_check_parts(store, &w, err));
-    TRY(saver_open(&s, &sequence, store, options->level, NULL, err));
-    s.total_bytes = w.total_bytes;
-    s.parity = options->parity > 0 ? options->parity : s.parity;
-    s.rules = transform_rules_of(options);
-    s.from_copy = options->from_copy;
-    s.whole_only = options->whole_only;
+    for (int tries = 0; again; tries++) {
+        TRY(saver_start(&s, &sequence, store, options, NULL, err));
+        s.total_bytes = w.total_bytes;
+        TRY(save_room(&again, &s, &w, NULL, tries > 0, err));
+    }
     TRY(save_entries(&s, &w, err));
     note_idle_rules(&s);
     TRY(saver_commit(result, &s, sequence, options, err));
 out:
     saver_close(&s);
+    if (rc == CKPT_EQUOTA)
+        save_room_leave(store);
     walk_clear(&w);
     return rc;
 }

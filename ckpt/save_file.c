@@ -187,32 +187,62 @@ out:
     return rc;
 }
 
-int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
+/* Takes s->source apart into pieces, and finds what they could be deltas of. */
+static int file_begin(saver *s, const char *path, bool tell, ckpt_error *err)
 {
     int rc = 0;
     char why[256] = "";
-    const byte_source *const below = s->source;
 
     s->path = path;
     s->plan_count = 0;
     transform_close(&s->above);
-    sha256_restart(s->file_stream);
     TRY(tensor_file_read(&s->file, why, s->source, err));
     FAIL_IF(s->whole_only && s->file.cut_off, err, CKPT_EFORMAT, "%s looks cut off: %s", path, why);
-    if (why[0])
+    if (why[0] && tell)
         tell_refusal(s, path, why);
     if (transform_rules_any(&s->rules))
         TRY(transform_begin(s, path, why, err));
     s->candidate_count = reference_files(s->candidates, s->library, path, &s->file);
     TRY(pieces_make(s, err));
-    TRY(pieces_store(s, err));
-    TRY(tables_add_file(s, path, mode, err));
-    s->tensor_count += s->file.count;
 out:
+    return rc;
+}
+
+static void file_end(saver *s, const byte_source *below)
+{
     tensor_file_clear(&s->file);
     free(s->pieces);
     s->pieces = NULL;
     s->piece_count = 0;
     s->source = below;
+}
+
+int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
+{
+    int rc = 0;
+    const byte_source *const below = s->source;
+
+    sha256_restart(s->file_stream);
+    TRY(file_begin(s, path, true, err));
+    TRY(pieces_store(s, err));
+    TRY(tables_add_file(s, path, mode, err));
+    s->tensor_count += s->file.count;
+out:
+    file_end(s, below);
+    return rc;
+}
+
+int save_file_estimate(uint64_t *bytes, saver *s, const char *path, ckpt_error *err)
+{
+    int rc = 0;
+    const byte_source *const below = s->source;
+    const transform_account account = s->account;
+
+    TRY(file_begin(s, path, false, err));
+    TRY(save_pieces_estimate(bytes, s, err));
+out:
+    file_end(s, below);
+    transform_close(&s->above);
+    s->account = account;
     return rc;
 }

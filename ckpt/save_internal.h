@@ -8,6 +8,7 @@
  *   save_plan.c     which mode and which reference, by coding samples
  *   save_share.c    bytes that the store has already
  *   save_pack.c     the finished pack and its parity
+ *   save_room.c     what the quota and the disk allow
  *   kept.c          references that are in memory and need no decoding
  *
  * A save writes one pack. It closes that pack and opens another (saver_roll) when later files may become deltas of
@@ -20,6 +21,7 @@
 #include "reference.h"
 #include "store_internal.h"
 #include "transform.h"
+#include "walk.h"
 #include "walk.h"
 
 #define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
@@ -130,6 +132,8 @@ int save_copy(file_tmp *copy, const saver *s, int fd, uint64_t size, const char 
 /* ---- save_file.c ---- */
 /* Saves s->source under `path`; appends its rows to the tables. */
 int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
+/* About how many bytes saving s->source under `path` would add; nothing is stored, and nothing is said. */
+int save_file_estimate(uint64_t *bytes, saver *s, const char *path, ckpt_error *err);
 /* Reads bytes of the file in work and passes them to its SHA-256. */
 int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
 /* What was done to the bytes of a piece before they came here. */
@@ -193,6 +197,18 @@ int save_use_closed_pack(uint32_t *number, saver *s, const pack *p, ckpt_error *
 /* Does the frame's range hold exactly these bytes? */
 bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned char *data, size_t size);
 
+/* ---- save_room.c ---- */
+/* Is there room for what is about to be saved: the files of `w`, or without one s->source under the name `path`? What
+ * does not fit by its raw size is estimated by samples. If the policy has to make room it is applied, the saver is closed
+ * and *again set: open it again and ask once more, with `last_try`. CKPT_EQUOTA and CKPT_ENOSPC tell the numbers. */
+int save_room(bool *again, saver *s, const walk *w, const char *path, bool last_try, ckpt_error *err);
+/* The same of the pieces of the file in work. */
+int save_pieces_estimate(uint64_t *bytes, saver *s, ckpt_error *err);
+/* Is the store within its quota with the packs written so far and `more_bytes`? CKPT_EQUOTA. */
+int save_quota_check(const saver *s, uint64_t more_bytes, ckpt_error *err);
+/* After a save that did not fit: packs that it had closed go. */
+void save_room_leave(ckpt_store *store);
+
 /* ---- save_pack.c ---- */
 /* Puts a finished pack, and so large a share of parity, into `plan` under their names; *bytes is what both take. */
 int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, file_tmp *written, const sha256 *name,
@@ -201,6 +217,9 @@ int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, 
 /* ---- save.c ---- */
 /* Takes the scratch out of `carry`, which may be NULL. */
 int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry, ckpt_error *err);
+/* The same, as the options of a save say. */
+int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save_options *options, save_carry *carry,
+                ckpt_error *err);
 int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
                  ckpt_error *err);
 void saver_close(saver *s);

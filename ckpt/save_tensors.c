@@ -172,6 +172,7 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
     saver s = {.writer.tmp.fd = -1};
     parts_source parts = {.tensors = tensors, .count = count};
     uint64_t sequence = 0;
+    bool again = true;
     ckpt_save_result own;
     ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
 
@@ -181,17 +182,20 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
     file_name = file_name ? file_name : SAVE_FILE_NAME;
     TRY(save_request_check(file_name, &own_options, err));
     TRY(parts_make(&parts, file_name, values, value_count, err));
-    TRY(saver_open(&s, &sequence, store, own_options.level, carry, err));
-    s.total_bytes = parts.source.size;
-    s.parity = own_options.parity > 0 ? own_options.parity : s.parity;
-    s.rules = transform_rules_of(&own_options);
-    s.source = &parts.source;
+    for (int tries = 0; again; tries++) {
+        TRY(saver_start(&s, &sequence, store, &own_options, carry, err));
+        s.total_bytes = parts.source.size;
+        s.source = &parts.source;
+        TRY(save_room(&again, &s, NULL, file_name, tries > 0, err));
+    }
     TRY(save_file(&s, file_name, 0644, err));
     TRY(saver_commit(result, &s, sequence, &own_options, err));
     if (carry)
         carry_fill(carry, &s, &parts);
 out:
     saver_close(&s);
+    if (rc == CKPT_EQUOTA)
+        save_room_leave(store);
     parts_clear(&parts);
     return rc;
 }

@@ -1,5 +1,7 @@
 #include "setting.h"
 
+#include "metric.h"
+
 #include "fail.h"
 #include "ini.h"
 #include "lease.h"
@@ -20,10 +22,29 @@ static int parity_check(const char *value, ckpt_error *err)
     return parse_share(&share, value, err);
 }
 
+static int quota_check(const char *value, ckpt_error *err)
+{
+    uint64_t bytes;
+
+    return parse_size(&bytes, value, err);
+}
+
+static int best_check(const char *value, ckpt_error *err)
+{
+    metric ignored;
+
+    return metric_parse(&ignored, value, err);
+}
+
 static const struct setting {
-    const char *key;
+    const char *section, *key;
     int (*check)(const char *value, ckpt_error *err);
-} SETTINGS[] = {{SETTING_PARITY, parity_check}};
+} SETTINGS[] = {
+    {SECTION, SETTING_PARITY, parity_check},
+    {SECTION, SETTING_QUOTA, quota_check},
+    {"retention", "keep", ckpt_policy_check},
+    {"retention", "best", best_check},
+};
 
 static const struct setting *setting_find(const char *key)
 {
@@ -59,7 +80,7 @@ int ckpt_setting_set(ckpt_store *store, const char *key, const char *value, ckpt
     /* Who else edits config.ini holds it too, so that neither undoes the other. */
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(store_config_read(&config, store, err));
-    TRY(ini_set(config, SECTION, NULL, key, value, err));
+    TRY(ini_set(config, setting->section, NULL, key, value, err));
     TRY(config_write(store, config, err));
 out:
     lease_release(exclusive);
@@ -76,6 +97,22 @@ int setting_parity(double *share, const ckpt_store *store, ckpt_error *err)
     TRY(store_config_get(&text, store, SECTION, SETTING_PARITY, err));
     if (text && *text && parse_share(share, text, err)) {
         error_prefix(err, "%s: [" SECTION "] " SETTING_PARITY, store->config_path);
+        rc = CKPT_EUSAGE;
+    }
+out:
+    free(text);
+    return rc;
+}
+
+int setting_quota(uint64_t *bytes, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL;
+
+    *bytes = 0;
+    TRY(store_config_get(&text, store, SECTION, SETTING_QUOTA, err));
+    if (text && *text && parse_size(bytes, text, err)) {
+        error_prefix(err, "%s: [" SECTION "] " SETTING_QUOTA, store->config_path);
         rc = CKPT_EUSAGE;
     }
 out:

@@ -5,9 +5,13 @@
 #include "store_internal.h"
 
 #define SETTING_PARITY "parity"
+#define SETTING_QUOTA  "quota"
 
 /* The share of parity that saves write, from 0 (none) to 1, as config.ini has it. */
 int setting_parity(double *share, const ckpt_store *store, ckpt_error *err);
+
+/* What the store may take; 0: as much as there is. */
+int setting_quota(uint64_t *bytes, const ckpt_store *store, ckpt_error *err);
 
 /* Puts a word into the list `compatible`, unless it is there: what any other program may ignore. `alone`: the caller
  * holds the lease `prune`. */

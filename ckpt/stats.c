@@ -1,5 +1,5 @@
 #include "reach.h"
-#include "store_internal.h"
+#include "usage.h"
 
 #include "fail.h"
 
@@ -198,34 +198,6 @@ out:
     return rc;
 }
 
-typedef struct folder_size {
-    const char *dir;
-    uint64_t bytes;
-} folder_size;
-
-static int add_size(void *payload, const char *name, ckpt_error *err)
-{
-    int rc = 0;
-    folder_size *const folder = payload;
-    char path[FILE_PATH_MAX];
-    struct stat st;
-
-    TRY(path_join(path, folder->dir, name, err));
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) /* what has gone meanwhile takes no room */
-        folder->bytes += (uint64_t)st.st_size;
-out:
-    return rc;
-}
-
-static int folder_bytes(uint64_t *bytes, const char *dir, ckpt_error *err)
-{
-    folder_size folder = {.dir = dir};
-    const int rc = dir_each(dir, add_size, &folder, err);
-
-    *bytes = folder.bytes;
-    return rc == CKPT_ENOTFOUND ? 0 : rc; /* cache/ may be deleted at any time */
-}
-
 int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
@@ -240,8 +212,8 @@ int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err)
     TRY(count_packs(out, known, &r, err));
     out->held_bytes = known ? reach_held_bytes(&r) : 0;
     TRY(sweep_tmp(&out->leftover_bytes, store, true, true, err));
-    TRY(folder_bytes(&out->snapshot_bytes, store->snapshots_dir, err));
-    TRY(folder_bytes(&out->cache_bytes, store->cache_dir, err));
+    TRY(usage_of_folder(&out->snapshot_bytes, store->snapshots_dir, err));
+    TRY(usage_of_folder(&out->cache_bytes, store->cache_dir, err));
     TRY(file_space_free(&out->disk_free_bytes, store->path, err));
 out:
     reach_clear(&r);

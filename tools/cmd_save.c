@@ -86,6 +86,7 @@ static int cmd_save(session *s, ckpt_error *err)
     const char **drop = NULL;
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     ckpt_save_result saved = {0};
+    ckpt_usage usage;
     double begin = print_clock();
 
     TRY(meta_read(&meta, &s->args, err));
@@ -109,7 +110,9 @@ static int cmd_save(session *s, ckpt_error *err)
     TRY(rc);
     session_work_end(s);
     note_best(s, &meta);
-    const save_view view = {.saved = &saved, .step = options.step, .seconds = print_clock() - begin};
+    TRY(ckpt_usage_get(&usage, s->store, err));
+    const save_view view = {
+        .saved = &saved, .step = options.step, .seconds = print_clock() - begin, .usage = &usage};
     if (s->json)
         TRY(save_view_json(&view, json_out_value, err));
     else if (!s->quiet)

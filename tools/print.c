@@ -176,6 +176,11 @@ json_t *print_json_shape(unsigned rank, const uint64_t *shape)
     return array;
 }
 
+json_t *print_json_quota(const ckpt_usage *usage)
+{
+    return usage->quota_bytes ? json_out_count(usage->quota_bytes) : json_null();
+}
+
 json_t *print_json_step(int64_t step)
 {
     return step == CKPT_STEP_NONE ? json_null() : json_integer(step);

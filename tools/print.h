@@ -44,6 +44,8 @@ const char *print_lossy(const ckpt_info *info);
 json_t *print_json_text(const char *text);
 /* [64, 3]. */
 json_t *print_json_shape(unsigned rank, const uint64_t *shape);
+/* null without a quota. */
+json_t *print_json_quota(const ckpt_usage *usage);
 /* null for CKPT_STEP_NONE. */
 json_t *print_json_step(int64_t step);
 /* Sets the members of a checkpoint. */

@@ -47,6 +47,10 @@ int save_view_json(const save_view *v, int (*write)(FILE *out, const json_t *val
     TRY(json_out_set(object, "coded_bytes", json_out_count(saved->coded_bytes), err));
     TRY(json_out_set(object, "shared_bytes", json_out_count(saved->shared_bytes), err));
     TRY(json_out_set(object, "lossy", *saved->lossy ? print_json_text(saved->lossy) : json_null(), err));
+    if (v->usage) {
+        TRY(json_out_set(object, "store_bytes", json_out_count(v->usage->store_bytes), err));
+        TRY(json_out_set(object, "quota_bytes", print_json_quota(v->usage), err));
+    }
     TRY(json_out_set(object, "seconds", json_out_real(v->seconds), err));
     TRY(write(stdout, object, err));
 out:

@@ -12,6 +12,7 @@ typedef struct save_view {
     int64_t step;
     double seconds;
     const char *path; /* what was saved, where that is not known from the command; NULL */
+    const ckpt_usage *usage; /* of the store afterwards; NULL: not told */
 } save_view;
 
 /* "saved 1a2b3c4d step 500: 1 file, 5.4 MiB as 3.9 MiB (72.1 %), 0.12 s", and a line of what is lossy. */

@@ -114,7 +114,8 @@ typedef struct ckpt_open_options {
 /* Creates `dir`/.ckpt with its folders and a config.ini whose retention fits a 5 GB disk. An existing complete store is
  * left as it is and CKPT_OK returned with *existed true; one whose creation was cut short is completed. */
 CKPT_API int ckpt_store_init(bool *existed, const char *dir, ckpt_error *err);
-/* Sets what saves follow from now on: "parity" to "5%", or "0%" for none. CKPT_EUSAGE: no such key, or value of it. */
+/* Sets what config.ini says from now on: "parity" of new packs ("5%", "0%": none), "quota" of the store ("4G", "0": none),
+ * "keep" (a policy) and "best" ("val_acc max") of the retention. CKPT_EUSAGE: no such key, or value of it. */
 CKPT_API int ckpt_setting_set(ckpt_store *store, const char *key, const char *value, ckpt_error *err);
 
 /* Opens the store at `path`: a .ckpt folder, its parent, or (with path NULL) CKPT_STORE, else the nearest .ckpt upwards
@@ -175,6 +176,8 @@ typedef struct ckpt_save_result {
 /* Saves files and folders as one checkpoint, durable when it returns. A path under the current folder keeps its
  * relative path, any other its last component; two paths with one name are CKPT_EUSAGE. A store is never part of a
  * save. Errors: CKPT_ENOTFOUND (no such file), CKPT_ECHANGED (a file kept changing), CKPT_ENOSPC, CKPT_EIO, CKPT_EBUSY.
+ * Where quota or disk leave too little room, the policy of the config is applied if that makes enough (a note tells);
+ * else nothing is removed, and CKPT_EQUOTA or CKPT_ENOSPC tell how much is needed, free, and could be freed.
  *
  * `result` may be NULL. The tag comes last: when it alone fails, its error is returned, but the checkpoint is saved,
  * and result->id names it. After any other failure result->id is "". */
@@ -522,6 +525,13 @@ typedef struct ckpt_stats {
     size_t class_count;
     ckpt_stats_class *classes; /* of frames, each counted once */
 } ckpt_stats;
+
+/* What the store takes now, and what it may: from listings alone. */
+typedef struct ckpt_usage {
+    uint64_t store_bytes, disk_free_bytes;
+    uint64_t quota_bytes; /* 0: none */
+} ckpt_usage;
+CKPT_API int ckpt_usage_get(ckpt_usage *out, ckpt_store *store, ckpt_error *err);
 
 /* What the store holds, counted from the indexes of its packs; no tensor is decoded. A pack that cannot be read is in
  * `packs` and `pack_bytes` only. *out is for ckpt_stats_clear, also after a failure. */
