@@ -2,6 +2,7 @@
 #ifndef CKPT_CONTENT_H
 #define CKPT_CONTENT_H
 
+#include "hdf5_object.h"
 #include "store_internal.h"
 #include "tensor_file.h"
 
@@ -35,10 +36,13 @@ typedef struct content_file {
     uint32_t row;            /* in the pack's table of files */
 } content_file;
 
-/* A tensor that does not lie in the file as it is. */
+/* A tensor that does not lie in the file as it is: a compressed member of an archive, or an HDF5 dataset in chunks. */
 typedef struct content_packed {
     char *name;
-    zip_entry entry; /* of the member that holds it; entry.name is not kept */
+    bool chunked;
+    zip_entry entry;      /* of the member; entry.name is not kept */
+    uint64_t first, size; /* of the HDF5 file inside of this one */
+    hdf5_object object;
 } content_packed;
 
 struct ckpt_content {
@@ -61,7 +65,8 @@ struct ckpt_content {
     uint64_t *tensor_offsets; /* of element 0 in its file */
 
     content_packed **packed; /* of each tensor, NULL for one that lies in the file; NULL when all do */
-    unsigned char *unpacked; /* the member read last */
+    unsigned char *unpacked; /* all of the one read last */
+    uint64_t unpacked_size;
     size_t unpacked_tensor;
 
     frame_reader *reader; /* made on first read */
@@ -84,11 +89,11 @@ int content_work(bool *fell_back, ckpt_store *store, const char *name, content_w
                  ckpt_error *err);
 bool content_may_fall_back(const char *name);
 
-/* content_packed.c: lists the compressed members of .npz files too, behind the other tensors of their file; those whose
- * arrays are no plain numbers are left out. Only for contents that are looked at: it takes time, and members are no
- * part of a restore. */
+/* content_packed.c: lists the compressed members of .npz files and the datasets in chunks of HDF5 files too, behind the
+ * other tensors of their file; those that are no plain numbers are left out. Only for contents that are looked at: it
+ * takes time, and they are no part of a restore. */
 int content_add_packed(ckpt_content *c, ckpt_error *err);
-/* Bytes of the unpacked member of such a tensor. */
+/* Bytes of what such a tensor lies in, unpacked. */
 int content_read_packed(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err);
 void content_packed_clear(ckpt_content *c);
 

@@ -2,6 +2,9 @@
 
 #include "checked.h"
 #include "fail.h"
+#include "hdf5.h"
+#include "hdf5_chunks.h"
+#include "keras.h"
 #include "npy.h"
 #include "zip_member.h"
 
@@ -83,16 +86,13 @@ static bool is_packed_array(const zip_entry *entry)
            memcmp(entry->name + entry->name_size - SUFFIX_SIZE, SUFFIX, SUFFIX_SIZE) == 0;
 }
 
-static int packed_add(packed_list *l, size_t file, const zip_entry *entry, const tensor_view *view, ckpt_error *err)
+/* Appends the tensor, taking `packed` over. */
+static int packed_add(packed_list *l, size_t file, content_packed *packed, const tensor_view *view, ckpt_error *err)
 {
     int rc = 0;
-    content_packed *packed = calloc(1, sizeof *packed);
     ckpt_tensor_info info = {.dtype = view->dtype, .rank = view->rank, .contiguous = view->contiguous, .file = file};
 
     FAIL_IF_NULL(packed, err);
-    packed->entry = *entry;
-    packed->entry.name = NULL;
-    packed->name = strndup(entry->name, entry->name_size - SUFFIX_SIZE);
     FAIL_IF_NULL(packed->name, err);
     if (!tensor_name_valid(packed->name) || !tensor_view_bytes(&info.bytes, view))
         goto out;
@@ -111,6 +111,20 @@ out:
     return rc;
 }
 
+/* ---- Members of archives ---------------------------------------------------------------------------------------- */
+
+static content_packed *packed_member(const zip_entry *entry)
+{
+    content_packed *const packed = calloc(1, sizeof *packed);
+
+    if (packed) {
+        packed->name = strndup(entry->name, entry->name_size - SUFFIX_SIZE);
+        packed->entry = *entry;
+        packed->entry.name = NULL;
+    }
+    return packed;
+}
+
 /* A member that is damaged, too large, or no array of plain numbers is left out. */
 static int member_add(packed_list *l, size_t file, const zip_entry *entry, const byte_source *source, ckpt_error *err)
 {
@@ -126,7 +140,7 @@ static int member_add(packed_list *l, size_t file, const zip_entry *entry, const
         rc = npy_view(&view, &member, 0, entry->size, &why);
     }
     if (rc == 0)
-        rc = packed_add(l, file, entry, &view, err);
+        rc = packed_add(l, file, packed_member(entry), &view, err);
     else if (rc == CKPT_EFORMAT)
         rc = 0;
     else if (err)
@@ -142,12 +156,7 @@ static int archive_add(packed_list *l, size_t file, ckpt_error *err)
     zip_dir dir = {0};
     tensor_file ignored = {0};
 
-    rc = zip_member_directory(&dir, &ignored, &source.bytes, err);
-    if (rc == CKPT_EFORMAT) {
-        rc = error_clear(err); /* a file that ends with an archive, or another reader's idea of one */
-        goto out;
-    }
-    TRY(rc);
+    TRY(zip_member_directory(&dir, &ignored, &source.bytes, err));
     for (size_t i = 0; i < dir.count; i++)
         if (is_packed_array(&dir.entries[i]))
             TRY(member_add(l, file, &dir.entries[i], &source.bytes, err));
@@ -156,11 +165,76 @@ out:
     return rc;
 }
 
+/* ---- Datasets in chunks ----------------------------------------------------------------------------------------- */
+
+#define CHUNKS_MAX (UINT64_C(1) << 22) /* looked at for one file */
+
+typedef struct chunked_list {
+    packed_list *list;
+    const byte_source *source; /* the HDF5 file */
+    size_t file;
+    uint64_t first, left;
+} chunked_list;
+
+static int dataset_add(void *payload, const char *name, const hdf5_object *object, ckpt_error *err)
+{
+    int rc = 0;
+    chunked_list *const c = payload;
+    content_packed *packed = NULL;
+
+    if (!object->chunked)
+        return 0;
+    rc = hdf5_chunks_check(&c->left, c->source, object, err);
+    if (rc == CKPT_EFORMAT)
+        return error_clear(err);
+    TRY(rc);
+    packed = calloc(1, sizeof *packed);
+    FAIL_IF_NULL(packed, err);
+    *packed = (content_packed){
+        .name = strdup(name), .chunked = true, .first = c->first, .size = c->source->size, .object = *object};
+    rc = packed_add(c->list, c->file, packed, &object->view, err);
+out:
+    return rc;
+}
+
+static int datasets_add(packed_list *l, size_t file, ckpt_error *err)
+{
+    int rc = 0;
+    content_source source = source_of(l->content, file);
+    byte_source part;
+    uint64_t first = 0, size = source.bytes.size;
+
+    if (strcmp(l->content->files[file].info.format, "keras") == 0)
+        TRY(keras_weights(&first, &size, &source.bytes, err));
+    byte_source_part(&part, &source.bytes, first, size);
+    chunked_list c = {l, &part, file, first, CHUNKS_MAX};
+    TRY(hdf5_datasets(&part, dataset_add, &c, err));
+out:
+    return rc;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------ */
+
+typedef int (*packed_fn)(packed_list *l, size_t file, ckpt_error *err);
+
+/* How to find what is packed in a file; NULL for formats in which nothing is. */
+static packed_fn packed_of(const ckpt_file_info *info)
+{
+    if (info->kind != CKPT_FILE)
+        return NULL;
+    if (strcmp(info->format, "npz") == 0)
+        return archive_add;
+    if (strcmp(info->format, "hdf5") == 0 || strcmp(info->format, "keras") == 0)
+        return datasets_add;
+    return NULL;
+}
+
 static int file_add(packed_list *l, size_t file, size_t *first, ckpt_error *err)
 {
     int rc = 0;
     const ckpt_content *const c = l->content;
     const ckpt_file_info *const info = &c->files[file].info;
+    const packed_fn add = packed_of(info);
 
     *first = l->count;
     for (size_t i = 0; i < info->tensor_count; i++) {
@@ -169,8 +243,10 @@ static int file_add(packed_list *l, size_t file, size_t *first, ckpt_error *err)
         l->offsets[l->count] = c->tensor_offsets[info->tensor_first + i];
         l->packed[l->count++] = NULL;
     }
-    if (info->kind == CKPT_FILE && strcmp(info->format, "npz") == 0)
-        TRY(archive_add(l, file, err));
+    if (add)
+        rc = add(l, file, err);
+    if (rc == CKPT_EFORMAT)
+        rc = error_clear(err); /* another version of the reader had another idea of the file */
 out:
     return rc;
 }
@@ -178,13 +254,13 @@ out:
 int content_add_packed(ckpt_content *c, ckpt_error *err)
 {
     int rc = 0;
-    size_t archives = 0;
+    size_t candidates = 0;
     packed_list l = {.content = c};
     size_t *firsts = NULL;
 
     for (size_t i = 0; i < c->file_count; i++)
-        archives += c->files[i].info.kind == CKPT_FILE && strcmp(c->files[i].info.format, "npz") == 0;
-    if (archives == 0)
+        candidates += packed_of(&c->files[i].info) != NULL;
+    if (candidates == 0)
         return 0;
     firsts = calloc(c->file_count + 1, sizeof *firsts);
     FAIL_IF_NULL(firsts, err);
@@ -211,24 +287,50 @@ out:
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
+static int member_unpack(ckpt_content *c, const content_packed *packed, const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    zip_entry entry = packed->entry;
+    char member[TENSOR_FILE_NAME_MAX + SUFFIX_SIZE + 1];
+
+    memcpy(member, packed->name, strlen(packed->name));
+    memcpy(member + strlen(packed->name), SUFFIX, SUFFIX_SIZE + 1);
+    entry.name = member;
+    TRY(zip_member_unpack(&c->unpacked, &entry, source, err));
+    c->unpacked_size = entry.size;
+out:
+    return rc;
+}
+
+static int chunks_unpack(ckpt_content *c, const content_packed *packed, const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    byte_source part;
+
+    byte_source_part(&part, source, packed->first, packed->size);
+    TRY(hdf5_chunks_read(&c->unpacked, &part, &packed->object, err));
+    c->unpacked_size = packed->object.view.span_bytes;
+out:
+    if (rc)
+        error_prefix(err, "%.200s", packed->name);
+    return rc;
+}
+
 int content_read_packed(void *dst, ckpt_content *c, size_t tensor, uint64_t offset, size_t size, ckpt_error *err)
 {
     int rc = 0;
     const content_packed *const packed = c->packed[tensor];
-    zip_entry entry = packed->entry;
 
     if (!c->unpacked || c->unpacked_tensor != tensor) {
         content_source source = source_of(c, c->tensors[tensor].file);
-        char member[TENSOR_FILE_NAME_MAX + SUFFIX_SIZE + 1];
         free(c->unpacked);
         c->unpacked = NULL;
-        memcpy(member, packed->name, strlen(packed->name));
-        memcpy(member + strlen(packed->name), SUFFIX, SUFFIX_SIZE + 1);
-        entry.name = member;
-        TRY(zip_member_unpack(&c->unpacked, &entry, &source.bytes, err));
+        TRY(packed->chunked ? chunks_unpack(c, packed, &source.bytes, err)
+                            : member_unpack(c, packed, &source.bytes, err));
         c->unpacked_tensor = tensor;
     }
-    FAIL_IF(!checked_range(offset, size, entry.size), err, CKPT_EDATA, "%s: a member ends too early", packed->name);
+    FAIL_IF(!checked_range(offset, size, c->unpacked_size), err, CKPT_EDATA, "%s: a member ends too early",
+            packed->name);
     memcpy(dst, c->unpacked + offset, size);
 out:
     return rc;

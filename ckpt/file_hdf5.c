@@ -1,6 +1,6 @@
 /* HDF5 (.h5), as h5py and Keras write it: datasets of plain numbers that lie in one piece are tensors, named by their
- * path with dots for slashes. What is in chunks, compressed, or of another type, and groups of so many links that they
- * are indexed by a heap, stay bytes between. Chains of links that lead in a circle end at a depth.
+ * path with dots for slashes. What is in chunks (hdf5_chunks.h) or of another type, and groups of so many links that
+ * they are indexed by a heap, stay bytes between. Chains of links that lead in a circle end at a depth.
  *
  *   superblock -> group -> object ...        tree := "TREE" node -> "SNOD" -> (name in "HEAP", object)*
  *
@@ -8,7 +8,7 @@
 #include "bytes.h"
 #include "checked.h"
 #include "fail.h"
-#include "hdf5_object.h"
+#include "hdf5.h"
 #include "zip_member.h"
 
 #include <stdlib.h>
@@ -28,8 +28,9 @@
 #define LINK_SYMBOLIC  2
 
 typedef struct hdf5 {
-    tensor_file *out;
     const byte_source *source;
+    hdf5_dataset_fn each;
+    void *payload;
     uint64_t objects;
     unsigned depth;
     size_t name_size;
@@ -155,20 +156,6 @@ out:
 
 /* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
-static int dataset_add(hdf5 *h, const hdf5_object *object, ckpt_error *err)
-{
-    int rc = 0;
-    tensor_view view = object->view;
-
-    view.name = strdup(h->name_size ? h->name : TENSOR_NAME_ALONE);
-    FAIL_IF_NULL(view.name, err);
-    if (tensor_name_valid(view.name))
-        TRY(tensor_file_add(h->out, &view, h->source->size, err));
-out:
-    free(view.name);
-    return rc;
-}
-
 static int object_visit(hdf5 *h, uint64_t address, ckpt_error *err)
 {
     int rc = 0;
@@ -180,8 +167,10 @@ static int object_visit(hdf5 *h, uint64_t address, ckpt_error *err)
         return 0;
     h->depth++;
     TRY(hdf5_object_read(&object, h->source, address, link_visit, h, err));
-    if (object.dataset) {
-        TRY(dataset_add(h, &object, err));
+    if (object.dataset || object.chunked) {
+        const char *const name = h->name_size ? h->name : TENSOR_NAME_ALONE;
+        if (tensor_name_valid(name))
+            TRY(h->each(h->payload, name, &object, err));
     } else if (object.tree != HDF5_NO_ADDRESS) {
         TRY(heap_read(&n, h, object.heap, err));
         TRY(tree_visit(h, &n, object.tree, 0, err));
@@ -219,18 +208,51 @@ out:
     return rc;
 }
 
-static int hdf5_parse(tensor_file *out, const byte_source *source, ckpt_error *err)
+static int datasets_visit(bool *cut_off, const byte_source *source, hdf5_dataset_fn each, void *payload,
+                          ckpt_error *err)
 {
     int rc = 0;
-    hdf5 h = {.out = out, .source = source};
+    hdf5 h = {.source = source, .each = each, .payload = payload};
     uint64_t root = 0, end = 0;
 
     TRY(superblock_read(&root, &end, &h, err));
-    out->cut_off = end > source->size;
-    FAIL_IF(out->cut_off, err, CKPT_EFORMAT, "hdf5: ends before its last byte");
+    *cut_off = end > source->size;
+    FAIL_IF(*cut_off, err, CKPT_EFORMAT, "hdf5: ends before its last byte");
     TRY(object_visit(&h, root, err));
 out:
     return rc;
+}
+
+int hdf5_datasets(const byte_source *source, hdf5_dataset_fn each, void *payload, ckpt_error *err)
+{
+    bool ignored;
+    return datasets_visit(&ignored, source, each, payload, err);
+}
+
+typedef struct listing {
+    tensor_file *out;
+    uint64_t file_size;
+} listing;
+
+static int dataset_add(void *payload, const char *name, const hdf5_object *object, ckpt_error *err)
+{
+    int rc = 0;
+    const listing *const l = payload;
+    tensor_view view = object->view;
+
+    if (object->chunked)
+        goto out;
+    view.name = strdup(name);
+    FAIL_IF_NULL(view.name, err);
+    TRY(tensor_file_add(l->out, &view, l->file_size, err));
+out:
+    return rc;
+}
+
+static int hdf5_parse(tensor_file *out, const byte_source *source, ckpt_error *err)
+{
+    listing l = {out, source->size};
+    return datasets_visit(&out->cut_off, source, dataset_add, &l, err);
 }
 
 const tensor_format FORMAT_HDF5 = {"hdf5", hdf5_probe, hdf5_parse};

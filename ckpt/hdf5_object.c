@@ -13,6 +13,7 @@ enum {
     MESSAGE_LINK = 0x06,
     MESSAGE_EXTERNAL = 0x07,
     MESSAGE_LAYOUT = 0x08,
+    MESSAGE_FILTERS = 0x0b,
     MESSAGE_CONTINUATION = 0x10,
     MESSAGE_SYMBOL_TABLE = 0x11
 };
@@ -38,6 +39,7 @@ typedef struct header {
     block blocks[HDF5_BLOCKS_MAX];
     size_t block_count, message_count;
     bool has_space, has_type, has_layout, unknown;
+    unsigned chunk_rank; /* with a dimension for the bytes of an element; 0: not in chunks */
     uint64_t data, data_size;
 } header;
 
@@ -126,10 +128,10 @@ static bool datatype_read(tensor_view *view, const message *m)
     return view->dtype != CKPT_OPAQUE;
 }
 
-/* Where the elements lie, if in one piece: somewhere in the file, or in the message itself. */
+/* Where the elements lie: somewhere in the file, in the message itself, or in chunks. */
 static bool layout_read(header *h, const message *m)
 {
-    enum { COMPACT = 0, CONTIGUOUS = 1 };
+    enum { COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2 };
     if (m->size < 2 || m->data[0] < 3 || m->data[0] > 4)
         return false;
     if (m->data[1] == CONTIGUOUS && m->size >= 18) {
@@ -142,7 +144,37 @@ static bool layout_read(header *h, const message *m)
         h->data_size = load_u16(m->data + 2);
         return h->data_size <= m->size - 4;
     }
+    if (m->data[0] == 3 && m->data[1] == CHUNKED && m->size >= 11) { /* version 4 has other indexes than a tree */
+        h->chunk_rank = m->data[2];
+        h->out->chunk_tree = load_u64(m->data + 3);
+        if (h->chunk_rank < 2 || h->chunk_rank > CKPT_RANK_MAX + 1 || m->size < 11 + 4 * (size_t)h->chunk_rank)
+            return false;
+        for (unsigned i = 0; i + 1 < h->chunk_rank; i++)
+            h->out->chunk[i] = load_u32(m->data + 11 + 4 * (size_t)i);
+        return true;
+    }
     return false;
+}
+
+/* The filters of chunks; false when there is one that is not known. */
+static bool filters_read(hdf5_object *out, const message *m)
+{
+    if (m->size < 2 || m->data[0] < 1 || m->data[0] > 2 || m->data[1] > HDF5_FILTERS_MAX)
+        return false;
+    const bool old = m->data[0] == 1;
+    size_t at = old ? 8 : 2;
+    for (unsigned i = 0; i < m->data[1]; i++) {
+        if (m->size < at + 8)
+            return false;
+        const unsigned id = load_u16(m->data + at);
+        if (id < HDF5_DEFLATE || id > HDF5_CHECKSUM)
+            return false;
+        const size_t name_size = old ? load_u16(m->data + at + 2) : 0; /* known ones have none in version 2 */
+        const size_t values = load_u16(m->data + at + (old ? 6 : 4));
+        at += (old ? 8 + (name_size + 7) / 8 * 8 : 6) + 4 * (values + (old ? values % 2 : 0));
+        out->filters[out->filter_count++] = (hdf5_filter)id;
+    }
+    return at <= m->size;
 }
 
 /* A hard link; others lead to names. */
@@ -193,10 +225,8 @@ static int message_read(header *h, const message *m, ckpt_error *err)
     if (m->type == MESSAGE_CONTINUATION) {
         TRY(continuation_read(h, m, err));
     } else if (m->type == MESSAGE_LINK) {
-        out->group = true;
         TRY(link_read(h, m, err));
     } else if (m->type == MESSAGE_SYMBOL_TABLE && m->size >= 16) {
-        out->group = true;
         out->tree = load_u64(m->data);
         out->heap = load_u64(m->data + 8);
     } else if (m->type == MESSAGE_EXTERNAL) {
@@ -207,6 +237,9 @@ static int message_read(header *h, const message *m, ckpt_error *err)
         h->has_type = !(m->flags & MESSAGE_SHARED) && datatype_read(&out->view, m);
     } else if (m->type == MESSAGE_LAYOUT) {
         h->has_layout = layout_read(h, m);
+    } else if (m->type == MESSAGE_FILTERS) {
+        out->filter_count = 0;
+        h->unknown |= (m->flags & MESSAGE_SHARED) || !filters_read(out, m);
     }
 out:
     return rc;
@@ -280,6 +313,10 @@ int hdf5_object_read(hdf5_object *out, const byte_source *source, uint64_t addre
         goto out;
     if (tensor_view_row_major(&out->view, NULL))
         goto out;
+    if (h.chunk_rank) {
+        out->chunked = h.chunk_rank == out->view.rank + 1 && out->view.span_bytes > 0;
+        goto out;
+    }
     out->view.offset = out->view.span_bytes ? h.data : 0; /* one without elements has no place */
     out->dataset =
         out->view.span_bytes <= h.data_size && checked_range(out->view.offset, out->view.span_bytes, source->size);

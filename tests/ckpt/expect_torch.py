@@ -158,7 +158,12 @@ def hdf5_lines(file):
 
 def expect_hdf5(path):
     with h5py.File(path) as file:
-        yield from hdf5_lines(file)
+        if path.name != "chunks.h5":
+            yield from hdf5_lines(file)
+            return
+        for name in sorted(file):
+            if not name.startswith("left_out"):
+                yield numpy_line(name, file[name][()], row_major(file[name].shape))
 
 
 def expect_keras(path):

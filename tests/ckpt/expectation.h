@@ -38,6 +38,7 @@ static inline void numbers_text(char out[256], const uint64_t *numbers, unsigned
 /* Golden inputs that have a list of tensors. */
 static const char *const EXPECTED_FILES[] = {
     "cases/adam.pt",
+    "cases/chunks.h5",
     "cases/compressed.npz",
     "cases/fortran.npy",
     "cases/matrix.npy",

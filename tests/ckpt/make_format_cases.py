@@ -140,6 +140,25 @@ def hdf5(out):
         fill(file)
 
 
+def chunks(out):
+    """Datasets in chunks, of every filter; those that ckpt leaves out say so in their names."""
+    numbers = numpy.arange(210, dtype="<f4").reshape(7, 5, 6)
+    with h5py.File(out / "chunks.h5", "w", libver="earliest") as file:
+        file.create_dataset("plain", data=numbers, chunks=(3, 2, 4))
+        file.create_dataset("deflate", data=numbers, chunks=(3, 2, 4), compression="gzip")
+        file.create_dataset("shuffled", data=numbers, chunks=(7, 5, 6), compression="gzip", shuffle=True)
+        file.create_dataset("checked", data=numbers, chunks=(2, 5, 6), compression=9, shuffle=True, fletcher32=True)
+        file.create_dataset("only_shuffled", data=numpy.arange(9, dtype="<i8"), chunks=(4,), shuffle=True)
+        file.create_dataset("many", data=numpy.arange(3000, dtype="<i4"), chunks=(7,), compression="gzip")
+        file.create_dataset("random", data=numpy.random.default_rng(1).integers(0, 256, 1000, "u1"), chunks=(1000,),
+                            compression="gzip")
+        file.create_dataset("one", data=numpy.array([[5]], "<f8"), chunks=(1, 1))
+        file.create_dataset("left_out_lzf", data=numbers, chunks=(3, 2, 4), compression="lzf")
+        file.create_dataset("left_out_big_endian", data=numbers.astype(">f4"), chunks=(3, 2, 4))
+        holes = file.create_dataset("left_out_holes", (10,), "<f4", chunks=(5,), fillvalue=3)
+        holes[:5] = 1
+
+
 def keras_files(out):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2, name="dense"),
@@ -239,6 +258,7 @@ def main():
     exported(cases)
     packed(cases)
     hdf5(cases)
+    chunks(cases)
     keras_files(cases)
     trainer(folders)
     sharded(folders)

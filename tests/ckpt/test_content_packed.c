@@ -100,6 +100,50 @@ static void members_of_other_methods_and_encrypted_ones_are_left_out(void **stat
     input_free(&in);
 }
 
+/* ---- Datasets in chunks ----------------------------------------------------------------------------------------- */
+
+static size_t tensor_of(const ckpt_content *content, const char *name)
+{
+    for (size_t i = 0; i < ckpt_content_tensor_count(content); i++)
+        if (strcmp(ckpt_content_tensor(content, i)->name, name) == 0)
+            return i;
+    fail_msg("no tensor %s", name);
+    return 0;
+}
+
+static void a_damaged_chunk_is_an_error_when_it_is_read(void **state)
+{
+    unsigned char bytes[1000];
+    float numbers[210];
+    size_t at = 0;
+    ckpt_error err = {0};
+    (void)state;
+    input in = input_golden("cases/chunks.h5");
+    ckpt_content *content = content_of(&in);
+    MUST(ckpt_content_read(bytes, content, tensor_of(content, "random"), 0, sizeof bytes, ERR));
+    ckpt_content_close(content);
+    while (memcmp(in.data + at, bytes, 100) != 0) /* what cannot be packed stands there as it is */
+        at++;
+    in.data[at + 50] ^= 1;
+    content = content_of(&in);
+    assert_int_equal(ckpt_content_read(bytes, content, tensor_of(content, "random"), 0, 10, &err), CKPT_EFORMAT);
+    assert_string_equal(err.message, "random: packed bytes are damaged");
+    MUST(ckpt_content_read(numbers, content, tensor_of(content, "deflate"), 0, 210, ERR));
+    ckpt_content_close(content);
+    input_free(&in);
+}
+
+static void a_dataset_without_a_tree_of_its_chunks_is_left_out(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/chunks.h5");
+    for (size_t at = 0; at + 5 < in.size; at++)
+        if (memcmp(in.data + at, "TREE\1", 5) == 0)
+            memcpy(in.data + at, "EERT", 4);
+    assert_names(&in, "");
+    input_free(&in);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_make, folder_remove)
 
 int main(void)
@@ -109,6 +153,8 @@ int main(void)
         TEST(a_member_with_another_crc_is_left_out),
         TEST(a_member_that_cannot_be_so_small_is_left_out),
         TEST(members_of_other_methods_and_encrypted_ones_are_left_out),
+        TEST(a_damaged_chunk_is_an_error_when_it_is_read),
+        TEST(a_dataset_without_a_tree_of_its_chunks_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
