@@ -44,6 +44,8 @@ typedef struct view {
     session *s;
     job *job;
     bool detached;
+    job_birth birth; /* what its caller waits for, where it is detached */
+    const watch_options *options;
 } view;
 
 /* ---- What is said meanwhile ---- */
@@ -255,18 +257,20 @@ static void what_of(char out[FILE_PATH_MAX], const session *s)
         used += (size_t)snprintf(out + used, FILE_PATH_MAX - used, "%s%s", i ? " " : "", s->args.words[i]);
 }
 
-static void say_start(session *s, const watch_options *o)
+static void on_started(void *payload)
 {
+    view *const v = payload;
     char every[UNITS_TEXT_SIZE], what[FILE_PATH_MAX];
 
-    if (o->once)
-        return;
-    what_of(what, s);
-    format_duration(every, (double)o->every_ms / 1000);
-    session_note(s, "watching %s, saved at most once in %s", what, every);
+    if (!v->options->once) {
+        what_of(what, v->s);
+        format_duration(every, (double)v->options->every_ms / 1000);
+        session_note(v->s, "watching %s, saved at most once in %s", what, every);
+    }
+    job_report(&v->birth, 0, NULL);
 }
 
-static int watch_here(view *v, watch_options *o, job_birth *birth, ckpt_error *err)
+static int watch_here(view *v, watch_options *o, ckpt_error *err)
 {
     int rc = 0;
     session *const s = v->s;
@@ -282,9 +286,9 @@ static int watch_here(view *v, watch_options *o, job_birth *birth, ckpt_error *e
         (void)job_publish(v->job, NULL);
     }
     s->log_times = v->detached;
-    say_start(s, o);
-    job_report(birth, 0, NULL);
+    v->options = o;
     o->job = v->job;
+    o->started = on_started;
     o->stopped = on_stopped;
     o->saved = on_saved;
     o->note = on_note;
@@ -293,7 +297,7 @@ static int watch_here(view *v, watch_options *o, job_birth *birth, ckpt_error *e
     rc = watch_run(o, err);
 out:
     job_close(v->job, rc == CKPT_EINTERRUPTED ? 0 : rc, err);
-    job_report(birth, rc, err);
+    job_report(&v->birth, rc, err);
     return rc;
 }
 
@@ -322,8 +326,7 @@ static int watch_begin(session *s, const char *store, ckpt_error *err)
 {
     int rc = 0;
     watch_options options = {.store_path = store};
-    view v = {.s = s, .detached = arguments_flag(&s->args, "detach")};
-    job_birth birth = {.report = -1};
+    view v = {.s = s, .detached = arguments_flag(&s->args, "detach"), .birth.report = -1};
 
     TRY(options_read(&options, s, err));
     FAIL_IF(v.detached && options.once, err, CKPT_EUSAGE, "--detach and --once: give one of them");
@@ -331,13 +334,13 @@ static int watch_begin(session *s, const char *store, ckpt_error *err)
     TRY(metrics_open(&options.metrics, s, err));
     if (v.detached) {
         fflush(stdout);
-        TRY(job_detach(&birth, KIND, store, err));
-        if (birth.pid) {
-            TRY(say_detached(s, &birth, store, err));
+        TRY(job_detach(&v.birth, KIND, store, err));
+        if (v.birth.pid) {
+            TRY(say_detached(s, &v.birth, store, err));
             goto out;
         }
     }
-    TRY(watch_here(&v, &options, &birth, err));
+    TRY(watch_here(&v, &options, err));
 out:
     metric_log_free(options.metrics);
     return rc;

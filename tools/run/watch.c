@@ -433,20 +433,35 @@ out:
     return rc;
 }
 
+/* Of --once: what came of it. */
+static int once_result(const watch *w, ckpt_error *err)
+{
+    int rc = 0;
+    const watch_options *const o = w->options;
+
+    if (w->failed && err)
+        *err = w->failure;
+    TRY(w->failed);
+    FAIL_IF(!w->found, err, CKPT_ENOTFOUND, "%s: no such file or folder",
+            o->pattern_count == 1 ? o->patterns[0] : "the patterns");
+    for (size_t i = 0; !o->saves_max && i < watch_track_count(w->track); i++) {
+        const watch_item *const item = watch_track_at(w->track, i);
+        FAIL_IF(!item->gone && !item->has_saved, err, CKPT_ECHANGED, "%s is not whole and was not saved", item->path);
+    }
+out:
+    return rc;
+}
+
 int watch_run(const watch_options *options, ckpt_error *err)
 {
     int rc = 0;
     watch w = {.options = options, .end_ms = WATCH_NEVER, .stop_ms = WATCH_NEVER};
 
     TRY(watch_open(&w, options, err));
+    options->started(options->payload);
     TRY(loop(&w, err));
-    if (options->once && w.failed) {
-        if (err)
-            *err = w.failure;
-        rc = w.failed;
-    }
-    FAIL_IF(options->once && !rc && !w.found, err, CKPT_ENOTFOUND, "%s: no such file or folder",
-            options->pattern_count == 1 ? options->patterns[0] : "the patterns");
+    if (options->once)
+        TRY(once_result(&w, err));
 out:
     watch_close(&w);
     return rc;

@@ -47,15 +47,16 @@ typedef struct watch_options {
     job *job;            /* to be kept up to date; or NULL */
     unsigned threads;
 
-    int (*stopped)(void *payload); /* a signal that came, or 0: SIGINT ends at once, others after a last round */
+    void (*started)(void *payload); /* the store is open and the patterns are good */
+    int (*stopped)(void *payload);  /* a signal that came, or 0: SIGINT ends at once, others after a last round */
     void (*saved)(void *payload, const watch_saved *saved);
     void (*note)(void *payload, const char *text);
     void (*warning)(void *payload, const char *text);
     void *payload;
 } watch_options;
 
-/* Watches until it is stopped. CKPT_EINTERRUPTED after SIGINT; with `once` CKPT_ENOTFOUND when no file fits, else what
- * the last failed save returned. */
+/* Watches until it is stopped. CKPT_EINTERRUPTED after SIGINT; with `once` CKPT_ENOTFOUND when no file fits, what the
+ * last failed save returned, or CKPT_ECHANGED when one is not whole. */
 int watch_run(const watch_options *options, ckpt_error *err);
 
 #endif
