@@ -174,18 +174,42 @@ out:
     return rc;
 }
 
-static int print_tensors(const session *s, const ckpt_content *content, ckpt_error *err)
+/* Coding, coded bytes and depth of a tensor of a checkpoint. */
+static int add_stored(table *t, ckpt_content *content, size_t i, ckpt_error *err)
 {
-    static const table_column COLUMNS[] = {
-        {"SIZE", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT}, {"SHAPE", TABLE_LEFT}, {"TENSOR", TABLE_LEFT}};
+    int rc = 0;
+    ckpt_stored_tensor stored;
+    char text[UNITS_TEXT_SIZE];
+
+    TRY(ckpt_content_stored(&stored, content, i, err));
+    TRY(table_add(t, *stored.mode ? print_size(text, stored.coded_bytes) : "", TABLE_PLAIN, err));
+    TRY(table_add(t, stored.mode, TABLE_PLAIN, err));
+    snprintf(text, sizeof(text), "%u", stored.depth);
+    TRY(table_add(t, *stored.mode ? text : "", TABLE_PLAIN, err));
+out:
+    return rc;
+}
+
+static int print_tensors(const session *s, ckpt_content *content, ckpt_error *err)
+{
+    static const table_column OF_FILE[] = {
+        {"SIZE", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT}, {"SHAPE", TABLE_LEFT}, {"TENSOR", TABLE_NAME}};
+    static const table_column OF_CHECKPOINT[] = {{"SIZE", TABLE_RIGHT},  {"STORED", TABLE_RIGHT}, {"MODE", TABLE_LEFT},
+                                                 {"DEPTH", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT},   {"SHAPE", TABLE_LEFT},
+                                                 {"TENSOR", TABLE_NAME}};
     int rc = 0;
     table *t = NULL;
+    const bool is_stored = ckpt_content_info(content) != NULL;
 
-    TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
+    TRY(table_new(&t, is_stored ? OF_CHECKPOINT : OF_FILE,
+                  is_stored ? sizeof(OF_CHECKPOINT) / sizeof(OF_CHECKPOINT[0]) : sizeof(OF_FILE) / sizeof(OF_FILE[0]),
+                  err));
     for (size_t i = 0; i < ckpt_content_tensor_count(content); i++) {
         const ckpt_tensor_info *tensor = ckpt_content_tensor(content, i);
         char text[UNITS_TEXT_SIZE], shape[PRINT_SHAPE_SIZE];
         TRY(table_add(t, print_size(text, tensor->bytes), TABLE_PLAIN, err));
+        if (is_stored)
+            TRY(add_stored(t, content, i, err));
         TRY(table_add(t, ckpt_dtype_name(tensor->dtype), TABLE_PLAIN, err));
         TRY(table_add(t, print_shape(shape, tensor->rank, tensor->shape), TABLE_PLAIN, err));
         TRY(table_add(t, tensor->name, TABLE_PLAIN, err));
@@ -237,7 +261,22 @@ out:
     return rc;
 }
 
-static int json_tensors(json_t *object, const ckpt_content *content, ckpt_error *err)
+static int json_stored(json_t *row, ckpt_content *content, size_t i, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_stored_tensor stored;
+
+    TRY(ckpt_content_stored(&stored, content, i, err));
+    if (!*stored.mode)
+        goto out;
+    TRY(json_out_set(row, "mode", print_json_text(stored.mode), err));
+    TRY(json_out_set(row, "coded_bytes", json_out_count(stored.coded_bytes), err));
+    TRY(json_out_set(row, "depth", json_integer(stored.depth), err));
+out:
+    return rc;
+}
+
+static int json_tensors(json_t *object, ckpt_content *content, ckpt_error *err)
 {
     int rc = 0;
     json_t *tensors = json_array();
@@ -251,13 +290,14 @@ static int json_tensors(json_t *object, const ckpt_content *content, ckpt_error 
         TRY(json_out_set(row, "dtype", print_json_text(ckpt_dtype_name(tensor->dtype)), err));
         TRY(json_out_set(row, "shape", print_json_shape(tensor->rank, tensor->shape), err));
         TRY(json_out_set(row, "bytes", json_out_count(tensor->bytes), err));
+        TRY(json_stored(row, content, i, err));
         TRY(json_out_set(row, "path", print_json_text(ckpt_content_file(content, tensor->file)->path), err));
     }
 out:
     return rc;
 }
 
-static int print_json(const ckpt_content *content, bool with_tensors, ckpt_error *err)
+static int print_json(ckpt_content *content, bool with_tensors, ckpt_error *err)
 {
     int rc = 0;
     const ckpt_info *info = ckpt_content_info(content);
@@ -283,7 +323,7 @@ out:
 
 /* ---- The command ------------------------------------------------------------------------------------------------ */
 
-static int print_content(const session *s, const ckpt_content *content, bool with_tensors, ckpt_error *err)
+static int print_content(const session *s, ckpt_content *content, bool with_tensors, ckpt_error *err)
 {
     int rc = 0;
 
@@ -321,7 +361,10 @@ const command CMD_SHOW = {
     .about =
         "Shows when and as what a checkpoint was saved, and its files with format, size and the first digits of "
         "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file on disk, "
-        "which needs no store.",
+        "which needs no store.\n\n"
+        "With --tensors a row is a tensor. Of a checkpoint STORED is what its bytes take as they are coded, MODE how "
+        "most of them are, and DEPTH how many tensors of earlier checkpoints are decoded on the way to it. Small "
+        "tensors are coded together; each has its share.",
     .examples = "ckpt show\tthe newest checkpoint\n"
                 "ckpt show best --tensors\twith all its tensors\n"
                 "ckpt show model.pt -t\twhat is in a file\n",

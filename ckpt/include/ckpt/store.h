@@ -143,8 +143,7 @@ typedef struct ckpt_save_options {
     size_t meta_count;
     const char *tag; /* also tag it, moving a tag of that name; NULL: no */
     ckpt_level level;
-    /* Lossy, and only for tensors of safetensors files and of memory (CKPT_EUSAGE for other files with tensors); what
-     * is done comes before the save, which then is exact. Weights are what no optimizer keeps. */
+    /* Lossy, before the save; only of safetensors files and memory. Weights are what no optimizer keeps. */
     bool optimizer_bf16; /* f32 of an optimizer are rounded to the nearest bf16, with zeros below */
     bool weights_only;   /* only weights are kept */
     const char *const *drop;
@@ -168,8 +167,7 @@ typedef struct ckpt_save_result {
     uint64_t stored_bytes;   /* what this save added to the store: pack and snapshot */
     uint64_t coded_bytes;    /* of these, coded chunks */
     uint64_t shared_bytes;   /* raw bytes that were in the store already */
-    /* What was rounded and left out, with the measured errors, as the checkpoint's meta says too; "" when nothing:
-     * "optimizer bf16: 62 tensors, largest relative error 0.0039, rms 0.0011". */
+    /* What was rounded and left out, as the meta says too: "optimizer bf16: 62 tensors, largest relative error ..." */
     char lossy[CKPT_LOSSY_SIZE];
 } ckpt_save_result;
 
@@ -320,6 +318,13 @@ CKPT_API int ckpt_content_value(ckpt_value *out, const ckpt_content *content, si
 /* Copies elements [first, first + count) of tensor i, in row-major order of its shape whatever its strides, to dst. */
 CKPT_API int ckpt_content_read(void *dst, ckpt_content *content, size_t tensor, uint64_t first, uint64_t count,
                                ckpt_error *err);
+/* How a tensor of a checkpoint is stored. */
+typedef struct ckpt_stored_tensor {
+    const char *mode;     /* "planes", "sub", ...: of most of its bytes; "" when it is in no frame */
+    uint64_t coded_bytes; /* its share of what small tensors have together */
+    unsigned depth;       /* references that follow one another behind it */
+} ckpt_stored_tensor;
+CKPT_API int ckpt_content_stored(ckpt_stored_tensor *out, ckpt_content *content, size_t tensor, ckpt_error *err);
 CKPT_API void ckpt_content_close(ckpt_content *content);
 
 /* Has the program that writes a file or folder come to its end with it? */
