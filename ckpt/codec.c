@@ -8,9 +8,9 @@
 
 /* Indexed by codec_mode. */
 static const codec_mode_row *const MODES[] = {
-    [CODEC_STORED] = &CODEC_ROW_STORED, [CODEC_CONSTANT] = &CODEC_ROW_CONSTANT, [CODEC_COPY] = &CODEC_ROW_COPY,
-    [CODEC_ZSTD] = &CODEC_ROW_ZSTD,     [CODEC_PATCH] = &CODEC_ROW_PATCH,       [CODEC_PLANES] = &CODEC_ROW_PLANES,
-    [CODEC_SUB] = &CODEC_ROW_SUB,       [CODEC_XOR] = &CODEC_ROW_XOR,           [CODEC_CONTEXT] = &CODEC_ROW_CONTEXT,
+    [CODEC_STORED] = &CODEC_ROW_STORED,   [CODEC_CONSTANT] = &CODEC_ROW_CONSTANT, [CODEC_COPY] = &CODEC_ROW_COPY,
+    [CODEC_ZSTD] = &CODEC_ROW_ZSTD,       [CODEC_PATCH] = &CODEC_ROW_PATCH,       [CODEC_PLANES] = &CODEC_ROW_PLANES,
+    [CODEC_SUB] = &CODEC_ROW_SUB,         [CODEC_XOR] = &CODEC_ROW_XOR,           [CODEC_CONTEXT] = &CODEC_ROW_CONTEXT,
     [CODEC_PALETTE] = &CODEC_ROW_PALETTE, [CODEC_SYMBOLS] = &CODEC_ROW_SYMBOLS,
 };
 enum { MODE_COUNT = sizeof MODES / sizeof MODES[0] };
@@ -178,7 +178,8 @@ int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan
     FAIL_IF(size > CODEC_CHUNK_BYTES, err, CKPT_EUSAGE, "chunk of %zu bytes", size);
     *coded_size = CODEC_NO_GAIN;
     for (size_t i = 0; i < attempt_count && *coded_size == CODEC_NO_GAIN; i++)
-        TRY(codec_encode_mode(coded_size, dst, size, c, &attempts[i], &chunk, err));
+        TRY((attempts[i].thorough ? codec_encode_best : codec_encode_mode)(coded_size, dst, size, c, &attempts[i],
+                                                                           &chunk, err));
     if (*coded_size == CODEC_NO_GAIN)
         TRY(codec_encode_mode(coded_size, dst, size + 1, c, &(codec_plan){.mode = CODEC_STORED}, &chunk, err));
 out:

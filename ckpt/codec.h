@@ -44,6 +44,7 @@ typedef struct codec_plan {
     unsigned rotate; /* bits by which elements are rotated before they are cut into byte planes */
     unsigned number; /* of CONTEXT: a context_number */
     uint32_t period; /* elements in a row of the tensor, for CONTEXT and SYMBOLS; 0: not known */
+    bool thorough;   /* code each chunk in all ways that may pay, and keep the smallest */
 } codec_plan;
 
 /* One sample: the same range of the tensor and, for each candidate reference, of that reference (NULL: none). */

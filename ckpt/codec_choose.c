@@ -140,14 +140,14 @@ static size_t guess_dtypes(ckpt_dtype guesses[6], ckpt_dtype dtype, bool with_re
     return count;
 }
 
-static codec_plan plan_of(codec_mode mode, ckpt_dtype dtype)
+codec_plan codec_plan_of(codec_mode mode, ckpt_dtype dtype)
 {
     const unsigned width = codec_dtype_width(dtype);
 
     return (codec_plan){.mode = mode,
                         .width = width,
                         .dtype = dtype,
-                        .level = has_planes(mode) || mode == CODEC_STORED ? 0 : LEVEL_BYTES,
+                        .level = mode == CODEC_ZSTD || mode == CODEC_PATCH ? LEVEL_BYTES : 0,
                         .rotate = rotate_first(width, codec_dtype_is_float(dtype))};
 }
 
@@ -156,18 +156,20 @@ static int compete_without_reference(candidate *best, const contest *t, ckpt_dty
     int rc = 0;
     ckpt_dtype guesses[6];
     const size_t guess_count = guess_dtypes(guesses, dtype, false);
-    codec_plan plan = plan_of(CODEC_ZSTD, dtype);
+    codec_plan plan = codec_plan_of(CODEC_ZSTD, dtype);
 
-    *best = (candidate){.plan = plan_of(CODEC_STORED, dtype), .reference = -1, .cost = t->size + 1};
+    *best = (candidate){.plan = codec_plan_of(CODEC_STORED, dtype), .reference = -1, .cost = t->size + 1};
     TRY(compete(best, t, &plan, -1, GAIN_ANY));
     for (size_t i = 0; i < guess_count; i++) {
-        plan = plan_of(CODEC_PLANES, guesses[i]);
+        plan = codec_plan_of(CODEC_PLANES, guesses[i]);
+        TRY(compete(best, t, &plan, -1, GAIN_ANY));
+        plan = codec_plan_of(CODEC_PALETTE, guesses[i]); /* gives up early where there are many elements */
         TRY(compete(best, t, &plan, -1, GAIN_ANY));
     }
     TRY(compete_rotations(best, t));
     TRY(compete_levels(best, t));
     for (size_t i = 0; i < guess_count; i++) {
-        plan = plan_of(CODEC_SYMBOLS, guesses[i]);
+        plan = codec_plan_of(CODEC_SYMBOLS, guesses[i]);
         TRY(compete(best, t, &plan, -1, GAIN_ANY));
     }
 out:
@@ -178,7 +180,7 @@ out:
 static int compete_contexts(candidate *best, const contest *t, const candidate *planes, ckpt_dtype dtype)
 {
     int rc = 0;
-    codec_plan plan = plan_of(CODEC_CONTEXT, dtype == CKPT_OPAQUE ? planes->plan.dtype : dtype);
+    codec_plan plan = codec_plan_of(CODEC_CONTEXT, dtype == CKPT_OPAQUE ? planes->plan.dtype : dtype);
 
     for (plan.number = CONTEXT_RAW; plan.number <= CONTEXT_XOR; plan.number++)
         TRY(compete(best, t, &plan, planes->reference, GAIN_ANY));
@@ -192,7 +194,7 @@ static int compete_with_reference(candidate *best, const contest *t, ckpt_dtype 
     ckpt_dtype guesses[6];
     const size_t guess_count = guess_dtypes(guesses, dtype, true);
 
-    *best = (candidate){.plan = plan_of(CODEC_STORED, dtype), .reference = -1, .cost = t->size + 1};
+    *best = (candidate){.plan = codec_plan_of(CODEC_STORED, dtype), .reference = -1, .cost = t->size + 1};
     for (unsigned r = 0; r < reference_count; r++) {
         candidate best_of_reference = *best;
 
@@ -200,12 +202,12 @@ static int compete_with_reference(candidate *best, const contest *t, ckpt_dtype 
             continue;
         best_of_reference.cost = t->size + 1;
         for (size_t i = 0; i < guess_count; i++) {
-            const codec_plan sub = plan_of(CODEC_SUB, guesses[i]), xor = plan_of(CODEC_XOR, guesses[i]);
+            const codec_plan sub = codec_plan_of(CODEC_SUB, guesses[i]), xor = codec_plan_of(CODEC_XOR, guesses[i]);
             TRY(compete(&best_of_reference, t, &sub, (int)r, GAIN_ANY));
             TRY(compete(&best_of_reference, t, &xor, (int)r, GAIN_ANY));
         }
         if (dtype == CKPT_OPAQUE) {
-            const codec_plan patch = plan_of(CODEC_PATCH, dtype);
+            const codec_plan patch = codec_plan_of(CODEC_PATCH, dtype);
             TRY(compete(&best_of_reference, t, &patch, (int)r, GAIN_ANY));
         }
         if (is_smaller(best_of_reference.cost, best->cost, best->reference < 0 ? GAIN_ANY : GAIN_LATER_REFERENCE))
@@ -237,7 +239,7 @@ static bool samples_are_trivial(const codec_sample *samples, size_t count, int r
 /* The next best thing for chunks that are not as trivial as the samples: what changed is probably little. */
 static codec_plan plan_trivial(codec_mode mode, ckpt_dtype dtype)
 {
-    codec_plan plan = plan_of(mode, dtype);
+    codec_plan plan = codec_plan_of(mode, dtype);
     plan.rotate = 0;
     return plan;
 }

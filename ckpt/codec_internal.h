@@ -49,6 +49,12 @@ struct codec {
 int codec_encode_mode(size_t *coded_size, void *dst, size_t capacity, codec *c, const codec_plan *plan,
                       const codec_chunk *chunk, ckpt_error *err);
 
+/* The same with the smallest of all modes that may pay, the planned one among them (codec_best.c). */
+int codec_encode_best(size_t *coded_size, void *dst, size_t capacity, codec *c, const codec_plan *planned,
+                      const codec_chunk *chunk, ckpt_error *err);
+/* What a search for a plan of this mode begins with (codec_choose.c). */
+codec_plan codec_plan_of(codec_mode mode, ckpt_dtype dtype);
+
 /* Length of the shortest element of 1, 2, 4 or 8 bytes whose repetition is the whole chunk; 0: there is none. */
 size_t codec_constant_period(const void *src, size_t size);
 

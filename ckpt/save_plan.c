@@ -104,45 +104,49 @@ static bool plan_reuse(codec_plan *plan, frame_at *reference, saver *s, const sa
     return true;
 }
 
-/* Windows of the frame: all of a small one, else SAMPLE_WINDOW from one and from two thirds of it on. */
-static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC_SAMPLES_MAX], uint64_t size)
+/* Windows of the frame: all of a small one, else some with as much between them. */
+static size_t sample_windows(uint64_t at[CODEC_SAMPLES_MAX], size_t length[CODEC_SAMPLES_MAX], uint64_t size,
+                             ckpt_level level)
 {
+    const size_t windows = level == CKPT_LEVEL_MAX ? CODEC_SAMPLES_MAX : SAMPLE_WINDOWS;
+    const size_t window = level == CKPT_LEVEL_MAX ? CODEC_SAMPLE_BYTES : SAMPLE_WINDOW;
+
     if (size <= CODEC_SAMPLE_BYTES) {
         at[0] = 0;
         length[0] = (size_t)size;
         return 1;
     }
-    for (unsigned i = 0; i < SAMPLE_WINDOWS; i++) {
-        at[i] = size / 3 * (i + 1) / 8 * 8;
-        length[i] = size - at[i] < SAMPLE_WINDOW ? (size_t)(size - at[i]) : SAMPLE_WINDOW;
+    for (size_t i = 0; i < windows; i++) {
+        at[i] = size / (windows + 1) * (i + 1) / 8 * 8;
+        length[i] = size - at[i] < window ? (size_t)(size - at[i]) : window;
     }
-    return SAMPLE_WINDOWS;
+    return windows;
 }
 
-int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
-                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size,
-                     const unsigned char *data, ckpt_error *err)
+/* What a plan is wanted for. */
+typedef struct plan_request {
+    const save_candidates *candidates;
+    ckpt_dtype dtype;
+    uint64_t offset, size;
+    const unsigned char *data; /* NULL: in the file */
+} plan_request;
+
+/* By coding samples; *chosen is the candidate, or -1. */
+static int plan_sample(codec_plan *plan, int *chosen, double *share, saver *s, const plan_request *r, ckpt_error *err)
 {
-    int rc = 0, chosen = -1;
-    double share = 1;
+    int rc = 0;
     uint64_t at[CODEC_SAMPLES_MAX];
     size_t length[CODEC_SAMPLES_MAX];
     codec_sample samples[CODEC_SAMPLES_MAX] = {0};
+    const save_candidates *const c = r->candidates;
+    const size_t count = sample_windows(at, length, r->size, s->level);
 
-    reference->pack = NULL;
-    if (!estimate && s->level == CKPT_LEVEL_FAST && dtype != CKPT_OPAQUE) {
-        *plan = codec_plan_fast(dtype);
-        return 0;
-    }
-    if (!estimate && plan_reuse(plan, reference, s, c, class_name, dtype, size))
-        return 0;
-    const size_t count = sample_windows(at, length, size);
     for (size_t i = 0; i < count; i++) {
         unsigned char *const window = s->scratch.sample + i * CODEC_SAMPLE_BYTES;
         samples[i].size = length[i];
-        samples[i].data = data ? data + at[i] : window;
-        if (!data)
-            TRY(s->source->read(s->source, window, offset + at[i], length[i], err));
+        samples[i].data = r->data ? r->data + at[i] : window;
+        if (!r->data)
+            TRY(s->source->read(s->source, window, r->offset + at[i], length[i], err));
     }
     /* Candidates outside: windows of one chunk then decode it once. */
     for (unsigned k = 0; k < c->count; k++) {
@@ -154,8 +158,29 @@ int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, sa
                 samples[i].reference[k] = room;
         }
     }
-    TRY(codec_plan_choose(plan, &chosen, &share, frame_reader_codec(s->scratch.reader), dtype, samples, count, c->count,
-                          err));
+    TRY(codec_plan_choose(plan, chosen, share, frame_reader_codec(s->scratch.reader), r->dtype, samples, count,
+                          c->count, err));
+out:
+    return rc;
+}
+
+int save_plan_choose(codec_plan *plan, frame_at *reference, double *estimate, saver *s, const save_candidates *c,
+                     const char *class_name, ckpt_dtype dtype, uint64_t offset, uint64_t size,
+                     const unsigned char *data, ckpt_error *err)
+{
+    int rc = 0, chosen = -1;
+    double share = 1;
+    const plan_request request = {c, dtype, offset, size, data};
+
+    reference->pack = NULL;
+    if (!estimate && s->level == CKPT_LEVEL_FAST && dtype != CKPT_OPAQUE) {
+        *plan = codec_plan_fast(dtype);
+        goto out;
+    }
+    if (!estimate && s->level != CKPT_LEVEL_MAX && plan_reuse(plan, reference, s, c, class_name, dtype, size))
+        goto out;
+    TRY(plan_sample(plan, &chosen, &share, s, &request, err));
+    plan->thorough = s->level == CKPT_LEVEL_MAX;
     if (chosen >= 0)
         *reference = c->at[chosen];
     if (share >= SAMPLE_SHARE_MIN)
