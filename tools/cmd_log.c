@@ -11,28 +11,35 @@
 
 static const option OPTIONS[] = {
     {"limit", 'n', OPT_COUNT, "N", "only the N newest"},
+    {"metric", 0, OPT_LIST, "KEY", "a column of this value instead of META; may be given several times"},
     {0},
 };
 
 #define META_WIDTH_MIN 100 /* of a terminal on which META has room beside a metric and messages */
+#define METRICS_MAX    16  /* columns of --metric */
 
 /* Columns that say something about at least one row. */
 typedef struct log_columns {
-    bool step, metric, meta, message;
+    bool step, meta, message;
+    const char *metrics[METRICS_MAX]; /* keys of values that have a column of their own */
+    size_t metric_count;
 } log_columns;
 
-/* `metric` is the key of the value that has a column of its own, or NULL. */
-static log_columns columns_find(const ckpt_list *list, size_t count, const char *metric)
+/* `best` is what the policy looks at, or NULL. */
+static log_columns columns_find(const ckpt_list *list, size_t count, const char *best)
 {
     log_columns c = {0};
     char text[PRINT_METRIC_SIZE];
+    bool has_best = false;
     for (size_t i = 0; i < count; i++) {
         const ckpt_info *info = ckpt_list_get(list, i);
         c.step |= info->step != CKPT_STEP_NONE;
-        c.metric |= metric && *print_metric(text, info, metric);
+        has_best |= best && *print_metric(text, info, best);
         c.meta |= info->meta_count > (*print_lossy(info) != 0);
         c.message |= info->message[0] || info->tag_count || *print_lossy(info);
     }
+    if (has_best)
+        c.metrics[c.metric_count++] = best;
     return c;
 }
 
@@ -66,22 +73,22 @@ static char *message_text(const ckpt_info *info)
     return text;
 }
 
-static int add_row(table *t, log_columns c, const ckpt_info *info, bool brief, const char *metric, ckpt_error *err)
+static int add_row(table *t, const log_columns *c, const ckpt_info *info, bool brief, ckpt_error *err)
 {
     int rc = 0;
     char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE], value[PRINT_METRIC_SIZE];
 
     TRY(table_add(t, print_id(id, info->id), TABLE_YELLOW, err));
-    if (c.step)
+    if (c->step)
         TRY(table_add(t, print_step(text, info->step), TABLE_PLAIN, err));
     TRY(table_add(t, print_time(text, info->time), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->raw_bytes), TABLE_PLAIN, err));
     TRY(table_add(t, print_size(text, info->stored_bytes), TABLE_PLAIN, err));
-    if (c.metric)
-        TRY(table_add(t, print_metric(value, info, metric), TABLE_PLAIN, err));
-    if (c.meta)
-        TRY(add_text(t, print_meta(info, brief, metric), TABLE_PLAIN, err));
-    if (c.message)
+    for (size_t i = 0; i < c->metric_count; i++)
+        TRY(table_add(t, print_metric(value, info, c->metrics[i]), TABLE_PLAIN, err));
+    if (c->meta)
+        TRY(add_text(t, print_meta(info, brief, c->metric_count ? c->metrics[0] : NULL), TABLE_PLAIN, err));
+    if (c->message)
         TRY(add_text(t, message_text(info), TABLE_PLAIN, err));
 out:
     return rc;
@@ -99,16 +106,21 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
 {
     int rc = 0;
     table *t = NULL;
-    char *metric = NULL;
-    table_column columns[8];
-    char heading[PRINT_METRIC_SIZE];
+    char *best = NULL;
+    table_column columns[METRICS_MAX + 7];
+    char headings[METRICS_MAX][PRINT_METRIC_SIZE];
     size_t used = 0;
     const size_t width = terminal_columns(stdout);
+    const bool chosen = arguments_flag(&s->args, "metric");
 
-    if (width) /* for a person; without it what `best` looks at stands among the others */
-        (void)policy_metric(&metric, s->store, NULL);
-    log_columns c = columns_find(list, count, metric);
-    c.meta &= !(width && width < META_WIDTH_MIN && c.metric && c.message);
+    if (width && !chosen) /* for a person; without it what `best` looks at stands among the others */
+        (void)policy_metric(&best, s->store, NULL);
+    log_columns c = columns_find(list, count, best);
+    c.meta &= !chosen && !(width && width < META_WIDTH_MIN && c.metric_count && c.message);
+    for (const char *key; (key = arguments_pair(&s->args, "metric", c.metric_count)) != NULL;) {
+        FAIL_IF(c.metric_count == METRICS_MAX, err, CKPT_EUSAGE, "--metric: more than %d columns", METRICS_MAX);
+        c.metrics[c.metric_count++] = key;
+    }
 
     columns[used++] = (table_column){"ID", TABLE_LEFT};
     if (c.step)
@@ -116,18 +128,18 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     columns[used++] = (table_column){"TIME", TABLE_RIGHT};
     columns[used++] = (table_column){"SIZE", TABLE_RIGHT};
     columns[used++] = (table_column){"STORED", TABLE_RIGHT};
-    if (c.metric)
-        columns[used++] = (table_column){heading_of(heading, metric), TABLE_LEFT};
+    for (size_t i = 0; i < c.metric_count; i++)
+        columns[used++] = (table_column){heading_of(headings[i], c.metrics[i]), TABLE_LEFT};
     if (c.meta)
         columns[used++] = (table_column){"META", TABLE_LEFT};
     if (c.message)
         columns[used++] = (table_column){"MESSAGE", TABLE_LEFT};
     TRY(table_new(&t, columns, used, err));
     for (size_t i = 0; i < count; i++)
-        TRY(add_row(t, c, ckpt_list_get(list, i), width > 0, metric, err));
+        TRY(add_row(t, &c, ckpt_list_get(list, i), width > 0, err));
     TRY(table_write(stdout, t, width, s->color, err));
 out:
-    free(metric);
+    free(best);
     table_free(t);
     return rc;
 }
@@ -180,8 +192,10 @@ const command CMD_LOG = {
              "`save --meta` gave. On a terminal what `best` looks at has a column of its own, numbers have 6 digits, "
              "long values stand behind, and META is left out where it has no room. Tags stand in brackets before the "
              "message, and (lossy) where tensors were rounded or left out, which `show` tells more of. With --json "
-             "each checkpoint is one line.",
+             "each checkpoint is one line. --metric shows values that were kept beside checkpoints, by `save --meta`, "
+             "`watch --metric` or a training, each in a column.",
     .examples = "ckpt log -n 10\tthe ten newest\n"
+                "ckpt log --metric val_acc --metric lr\ttwo values beside each other\n"
                 "ckpt log --json | jq -r 'select(.step) | .step'\tfor programs\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 9, 10),
