@@ -55,6 +55,7 @@ static int npz_parse(tensor_file *out, const byte_source *source, ckpt_error *er
         rc = error_clear(err); /* such a member stays bytes between */
     }
     FAIL_IF(arrays == 0, err, CKPT_ENOTFOUND, "not an archive of arrays");
+    TRY(zip_member_checks(out, &dir, source, err));
 out:
     free(view.name);
     zip_dir_clear(&dir);

@@ -182,6 +182,8 @@ static int torch_parse(tensor_file *out, const byte_source *source, ckpt_error *
         rc = torch_graph_tensors(out, &graph, source->size, storage_find, &a, err);
     if (rc == CKPT_EFORMAT)
         error_prefix(err, PICKLE_NAME);
+    TRY(rc);
+    TRY(zip_member_checks(out, &a.dir, source, err));
 out:
     pickle_clear(&graph);
     free(bytes);

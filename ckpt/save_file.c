@@ -31,6 +31,7 @@ int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err
     else
         TRY(s->source->read(s->source, dst, offset, size, err));
     sha256_update(s->file_stream, dst, size);
+    save_crc_feed(s, offset, dst, size);
     TRY(saver_progress(s, size, err));
 out:
     return rc;
@@ -224,7 +225,9 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err)
 
     sha256_restart(s->file_stream);
     TRY(file_begin(s, path, true, err));
+    save_crc_start(s);
     TRY(pieces_store(s, err));
+    save_crc_tell(s);
     TRY(tables_add_file(s, path, mode, err));
     s->tensor_count += s->file.count;
 out:

@@ -112,6 +112,9 @@ typedef struct saver {
     piece *pieces;
     size_t piece_count;
     sha256_stream *file_stream;
+    size_t crc_next, crc_wrong; /* of file.checks */
+    uint32_t crc;               /* of the part of it that was read */
+    const char *crc_first;      /* name of the first wrong one */
     plan_memory plans[SAVE_PLANS_MAX];
     size_t plan_count;
 
@@ -136,6 +139,10 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
 int save_file_estimate(uint64_t *bytes, saver *s, const char *path, ckpt_error *err);
 /* Reads bytes of the file in work and passes them to its SHA-256. */
 int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
+/* save_crc.c: checks the CRCs that the file itself tells while it is read from its beginning to its end. */
+void save_crc_start(saver *s);
+void save_crc_feed(saver *s, uint64_t offset, const void *data, size_t size);
+void save_crc_tell(const saver *s); /* a warning when some are wrong */
 /* What was done to the bytes of a piece before they came here. */
 pack_transform save_transform_of(const saver *s, const piece *p);
 /* A class name for stats and plans. */

@@ -247,14 +247,34 @@ out:
     return rc;
 }
 
+int tensor_file_add_check(tensor_file *file, const char *name, uint64_t offset, uint64_t size, uint32_t crc32,
+                          ckpt_error *err)
+{
+    int rc = 0;
+    tensor_check added = {strdup(name), offset, size, crc32};
+    void *items = file->checks;
+
+    FAIL_IF_NULL(added.name, err);
+    TRY(list_grow(&items, file->check_count, sizeof added, err));
+    file->checks = items;
+    file->checks[file->check_count++] = added;
+    added.name = NULL;
+out:
+    free(added.name);
+    return rc;
+}
+
 void tensor_file_clear(tensor_file *file)
 {
     for (size_t i = 0; i < file->count; i++)
         free(file->tensors[i].name);
     for (size_t i = 0; i < file->value_count; i++)
         value_clear(&file->values[i]);
+    for (size_t i = 0; i < file->check_count; i++)
+        free(file->checks[i].name);
     free(file->tensors);
     free(file->values);
+    free(file->checks);
     *file = (tensor_file){.format = "opaque"};
 }
 

@@ -48,13 +48,22 @@ typedef struct tensor_view {
     uint64_t span_bytes;           /* from element 0 to the end of the last one; inside the file; 0 for no elements */
 } tensor_view;
 
+/* A run of bytes whose CRC-32 the file itself tells. */
+typedef struct tensor_check {
+    char *name;
+    uint64_t offset, size;
+    uint32_t crc32;
+} tensor_check;
+
 typedef struct tensor_file {
     const char *format; /* "torch", ... static */
     size_t count;
     tensor_view *tensors; /* in the order of the file's own listing */
     size_t value_count;
     ckpt_value *values; /* strings beside the tensors (safetensors __metadata__); owned */
-    bool cut_off;       /* refused because it ends before what its beginning promises */
+    size_t check_count;
+    tensor_check *checks; /* disjoint, by offset; for whoever reads all bytes anyway */
+    bool cut_off;         /* refused because it ends before what its beginning promises */
 } tensor_file;
 
 typedef struct tensor_format {
@@ -85,6 +94,9 @@ int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ck
 int tensor_file_add_part(tensor_file *file, const tensor_format *format, const byte_source *source, uint64_t offset,
                          uint64_t size, const char *prefix, ckpt_error *err);
 int tensor_file_add_value(tensor_file *file, const char *key, const char *value, ckpt_error *err);
+/* Appends a check; they are sorted by whoever adds the last one. */
+int tensor_file_add_check(tensor_file *file, const char *name, uint64_t offset, uint64_t size, uint32_t crc32,
+                          ckpt_error *err);
 /* Fills stride row-major, contiguous and span_bytes from shape and dtype; CKPT_EFORMAT on overflow. */
 int tensor_view_row_major(tensor_view *view, ckpt_error *err);
 /* Fills contiguous and span_bytes from shape, stride and dtype; CKPT_EFORMAT on overflow or a negative stride. */

@@ -46,6 +46,34 @@ int zip_member_locate(uint64_t *offset, const zip_entry *entry, const byte_sourc
     return zip_entry_locate(offset, entry, &zip, err);
 }
 
+static int check_compare(const void *a, const void *b)
+{
+    const tensor_check *const x = a, *const y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+int zip_member_checks(tensor_file *file, const zip_dir *dir, const byte_source *source, ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t offset;
+
+    for (size_t i = 0; i < dir->count; i++) {
+        const zip_entry *const entry = &dir->entries[i];
+        if (!entry->crc32 || !entry->size)
+            continue;
+        rc = zip_member_locate(&offset, entry, source, err);
+        if (rc == CKPT_EFORMAT)
+            rc = error_clear(err); /* packed, or not where it should be: not read by us */
+        else if (rc == 0)
+            rc = tensor_file_add_check(file, entry->name, offset, entry->size, entry->crc32, err);
+        TRY(rc);
+    }
+    if (file->check_count)
+        qsort(file->checks, file->check_count, sizeof *file->checks, check_compare);
+out:
+    return rc;
+}
+
 int zip_member_unpack(unsigned char **data, const zip_entry *entry, const byte_source *source, ckpt_error *err)
 {
     int rc = 0;

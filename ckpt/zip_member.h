@@ -15,6 +15,9 @@ int zip_member_directory(zip_dir *out, tensor_file *file, const byte_source *sou
 /* Where the bytes of the member begin; they are entry->size. CKPT_EFORMAT when they are encrypted or compressed. */
 int zip_member_locate(uint64_t *offset, const zip_entry *entry, const byte_source *source, ckpt_error *err);
 
+/* Adds a check for each stored member that has a CRC; 0 is none, as some programs do not compute it. */
+int zip_member_checks(tensor_file *file, const zip_dir *dir, const byte_source *source, ckpt_error *err);
+
 /* What a compressed member stands for, malloc'ed; *data is entry->size bytes. CKPT_EFORMAT when it is encrypted, packed
  * by another method than deflate, damaged, or larger than ZIP_MEMBER_UNPACKED_MAX. */
 #define ZIP_MEMBER_UNPACKED_MAX (UINT64_C(1) << 30)

@@ -33,7 +33,7 @@ static void the_metadata_names_every_part_with_its_place(void **state)
     (void)state;
     input in = input_golden("folders/distributed/.metadata");
     assert_int_equal(dcp_metadata_read(&metadata, in.data, in.size, NULL), 0);
-    assert_int_equal(metadata.count, 32); /* as Python counts them */
+    assert_int_equal(metadata.count, 32);       /* as Python counts them */
     for (size_t i = 1; i < metadata.count; i++) /* they fill their files */
         assert_int_equal(metadata.parts[i].offset, strcmp(metadata.parts[i].file, metadata.parts[i - 1].file)
                                                        ? 0
