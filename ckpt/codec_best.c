@@ -6,6 +6,8 @@
 
 #include "fail.h"
 
+#include <assert.h>
+
 enum { WAYS_MAX = 16, LEVEL_REPEATS = 3 };
 
 typedef struct ways {
@@ -17,6 +19,7 @@ static void ways_add(ways *w, codec_mode mode, const codec_plan *planned, int le
 {
     codec_plan plan = codec_plan_of(mode, planned->dtype);
 
+    assert(w->count < WAYS_MAX);
     plan.period = planned->period;
     plan.level = level;
     plan.number = number;
