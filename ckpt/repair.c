@@ -371,7 +371,10 @@ static int repair_run(repairer *r, ckpt_error *err)
     damaged_count kept;
 
     TRY(packs_mend(r, err));
+    const bool was_unknown = r->unknown;
     TRY(repair_snapshots(r, err));
+    if (was_unknown && !r->unknown) /* now it is known what nothing needs */
+        TRY(packs_mend(r, err));
     TRY(repair_entries_read(r, err));
     TRY(tags_mend(r, err));
     TRY(repair_parities(r, err));

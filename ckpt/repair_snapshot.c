@@ -169,7 +169,7 @@ static int own_find(bool *found, own_facts *out, const repairer *r, const remain
                           : text_names(m, &p->name);
         if (*found)
             *out = facts;
-        else if (!p->needed && spares++ == 0)
+        else if (!p->needed && hash_set_has(&r->sound, &p->name) && spares++ == 0)
             spare = facts;
     }
     if (!*found && !m->whole && spares == 1) {
