@@ -113,7 +113,49 @@ static void parsers_survive_each_allocation_that_fails(void **state)
     assert_survives("cases/mixed.npz");
     assert_survives("cases/adam.pt");
     assert_survives("cases/nesting_protocol_4.pt");
+    assert_survives("cases/rebuilt.pt");
+    assert_survives("cases/legacy_views.pt");
+    assert_survives("cases/old.h5");
+    assert_survives("cases/new.h5");
+    assert_survives("cases/model.keras");
     assert_survives_in_whole("torch/mnist.safetensors");
+}
+
+/* From disk, since what is beside the file counts. */
+static reading read_file_with_failure_at(const char *path, size_t index)
+{
+    tensor_file file;
+    byte_source source;
+    char why[256];
+    ckpt_error err = {0};
+    int fd = -1;
+    uint64_t size;
+
+    failing_index = SIZE_MAX;
+    assert_int_equal(file_open(&fd, &size, path, NULL), 0);
+    byte_source_fd(&source, fd, size, path);
+    allocations = 0;
+    failing_index = index;
+    const int rc = tensor_file_read(&file, why, &source, &err);
+    failing_index = SIZE_MAX;
+    const reading result = {rc, file.count, why[0] != 0};
+    tensor_file_clear(&file);
+    file_close(&fd);
+    return result;
+}
+
+static void distributed_checkpoints_survive_each_allocation_that_fails(void **state)
+{
+    static const char PATH[] = GOLDEN_DIR "/folders/pieces/__0_0.distcp";
+    (void)state;
+    assert_int_equal(read_file_with_failure_at(PATH, SIZE_MAX).tensors, 3);
+    const size_t count = allocations;
+    assert_true(count > 10);
+    for (size_t i = 0; i < count; i++) {
+        const reading result = read_file_with_failure_at(PATH, i);
+        assert_int_equal(result.rc, CKPT_ENOMEM);
+        assert_int_equal(result.tensors, 0);
+    }
 }
 
 static void extents_survive_each_allocation_that_fails(void **state)
@@ -164,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parsers_survive_each_allocation_that_fails),
+        cmocka_unit_test(distributed_checkpoints_survive_each_allocation_that_fails),
         cmocka_unit_test(extents_survive_each_allocation_that_fails),
         cmocka_unit_test(the_header_writer_survives_each_allocation_that_fails),
     };

@@ -279,7 +279,8 @@ typedef struct ckpt_file_info {
     uint64_t size;
     char sha256[CKPT_ID_SIZE]; /* "" for folders and links, and for a plain file that cannot be read */
     const char *link_target;   /* "" but for links */
-    const char *format;        /* "torch", "safetensors", "npy", "npz", "opaque"; "" for folders and links */
+    const char *format;        /* "torch", "safetensors", "npy", "npz", "distcp", "hdf5", "keras", "opaque"; "" for
+                                  folders and links */
     size_t tensor_first, tensor_count;
     const char *level; /* at which its bytes were saved: "fast", "default", "max", "mixed"; "" when it is not known */
 } ckpt_file_info;
