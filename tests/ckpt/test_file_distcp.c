@@ -48,7 +48,8 @@ static void the_metadata_names_every_part_with_its_place(void **state)
 #define INFO(file, offset, length)                                                                                     \
     "c" DCP "filesystem\n_StorageInfo\n)\x81}(" TEXT("\x0d", "relative_path") file TEXT("\6", "offset")                \
         offset TEXT("\6", "length") length "ub"
-#define METADATA(items)                  "\x80\2c" DCP "metadata\nMetadata\n)\x81}" TEXT("\x0c", "storage_data") "}(" items "usb."
+#define STORAGE_DATA                     TEXT("\x0c", "storage_data")
+#define METADATA(items)                  "\x80\2c" DCP "metadata\nMetadata\n)\x81}" STORAGE_DATA "}(" items "usb."
 #define PART(name, file, offset, length) METADATA(INDEX(name) INFO(file, offset, length))
 #define NAME_A                           TEXT("\1", "a")
 
