@@ -290,24 +290,36 @@ out:
     return rc;
 }
 
-/* At which level the frames of a stored file were saved, as far as they tell. */
-static const char *stored_level(const ckpt_content *content, size_t file)
+/* At which level the frames of one kind, tensors or all others, of a stored file were saved; NULL: there are none. */
+static const char *frames_level(const ckpt_content *content, size_t file, bool others)
 {
     const pack_index *const index = &content->pack->index;
     const pack_file *const row = &index->files[content->files[file].row];
-    const char *level = "";
+    const char *level = NULL;
 
     for (uint32_t i = 0; i < row->extent_count; i++) {
         const pack_extent *const e = &index->extents[row->extent_first + i];
         frame_at at;
         if (pack_set_follow(&at, content->store->packs, content->pack, e->pack, e->frame, NULL))
             continue; /* whoever reads the file will hear of it */
-        const char *const of_frame = pack_frame_level(&at.pack->index.frames[at.frame]);
-        if (*level && strcmp(level, of_frame) != 0)
+        const pack_frame *const frame = &at.pack->index.frames[at.frame];
+        if ((frame->kind == FRAME_OTHER) != others)
+            continue;
+        if (level && strcmp(level, pack_frame_level(frame)) != 0)
             return "mixed";
-        level = of_frame;
+        level = pack_frame_level(frame);
     }
     return level;
+}
+
+/* Of tensors, if there are any: the bytes between them are few, and often those of an earlier save. */
+static const char *stored_level(const ckpt_content *content, size_t file)
+{
+    const char *level = frames_level(content, file, false);
+
+    if (!level)
+        level = frames_level(content, file, true);
+    return level ? level : "";
 }
 
 const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
