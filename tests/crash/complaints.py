@@ -463,15 +463,29 @@ def complaint_kopia_1087_maintenance_at_the_same_time_deletes_nothing_that_lives
 
 
 def complaint_borg_364_a_full_disk_stops_no_repair(s):
-    """Their repair ran into the full disk that had made it necessary."""
+    """Their repair died of the full disk that had made it necessary, or of counts that were wrong."""
+    s.must("init", "--parity", "20%")
     s.step()
     s.save(WEIGHTS)
     good = s.step()
-    s.save(WEIGHTS)
-    for words in (("prune", "--keep", "last 1", "--yes"), ("verify", "--full"), ("rm", "latest~1", "--yes")):
-        for done in s.at_each_call(FULL_DISK, *words):
-            check(done.code in (0, 4, 5), done)
-            check(s.restored() == good, f"{words[0]} lost it")
+    pack = s.own_pack(s.save(WEIGHTS))
+    refusals = 0
+    s.damage(pack)
+    for done in s.at_each_call(FULL_DISK, "repair", "--yes", step=5):
+        check(done.code in (0, 5), done)
+        refusals += done.code == 5
+        mended = s.run("verify", "--full").code == 0
+        check(mended or done.code == 5, done)
+        if mended:
+            check(s.restored() == good, "mended with other bytes")
+            s.damage(pack)
+    check(refusals > 5, f"{refusals} repairs that found no space")
+    s.must("repair", "--yes")
+    s.must("verify", "--full")
+    check(s.restored() == good, "mended with other bytes")
+    for words in (("prune", "--keep", "last 1", "--yes"), ("gc", "--repack", "--yes")):
+        for done in s.at_each_call(FULL_DISK, *words, step=2):
+            check(done.code in (0, 5) and s.restored() == good, f"{words[0]}: {done}")
 
 
 def complaint_orbax_394_a_copied_store_is_as_good_and_loses_nothing(s):

@@ -19,6 +19,7 @@ from trial import Program, Report
 SIZES = {"1m": 60_000, "4m": 60_000, "16m": 500_000, "64m": 3_000_000}  # and bytes of the files that fill it
 LOOP_SIZES = ("16m",)  # ext4 keeps room for its journal, so that it is full in another way
 SAVES_MAX = 400
+KEPT_SAVES = 30
 NOBODY = "65534"
 
 
@@ -98,12 +99,12 @@ def full_disk(ckpt, folder, size, kind="tmpfs"):
     """Inputs and restored files lie on another disk; only the store's is full."""
     data, known = folder / "data.bin", {}
     with Mount(folder / f"{kind}-{size}", size, kind) as root:
-        ckpt.must(root, "init")
+        ckpt.must(root, "init", "--keep", f"last {SAVES_MAX}")  # which makes no room
         faults = refusal_faults(fill(ckpt, root, data, SIZES[size], known), 5)
         use_up(root)
         faults += refusal_faults(ckpt.run(root, "save", data), 5)
         faults += full_disk_faults(ckpt, root, known)
-        faults += restore_onto_full_faults(ckpt, root, known)
+        faults += restore_onto_full_faults(ckpt, root, known) + care_faults(ckpt, root)
         oldest = sorted(os.listdir(root / ".ckpt/snapshots"))[0][9:73]
         for words in (("rm", oldest, "--yes"), ("prune", "--keep", "last 2", "--yes")):
             before = shutil.disk_usage(root).free
@@ -118,6 +119,16 @@ def full_disk(ckpt, folder, size, kind="tmpfs"):
             faults += trial.restores(ckpt, root, id, known[id])
         done = ckpt.run(root, "save", data)
         return faults + ([f"save after prune: {done}"] if done.code != 0 else [])
+
+
+def care_faults(ckpt, root):
+    """There is nothing to mend or to move; where that needs room it is refused."""
+    faults = []
+    for words in (("repair", "--yes"), ("gc", "--yes"), ("gc", "--repack", "--yes"), ("repair", "--add-parity", "5%", "--yes")):
+        done = ckpt.run(root, *words)
+        if done.code not in (0, 5):
+            faults.append(f"{' '.join(words)} on a full disk: {done}")
+    return faults
 
 
 def restore_onto_full_faults(ckpt, root, known):
@@ -137,6 +148,27 @@ def restore_onto_full_faults(ckpt, root, known):
         faults += [f"restore onto a full disk: {fault}" for fault in refusal_faults(done, 5)]
         if trial.manifest(out) != was:
             faults.append(f"restore onto a full disk left {trial.manifest(out)}")
+    return faults
+
+
+def kept_disk(ckpt, folder, size):
+    """The policy makes room for each save, as long as there are checkpoints that it does not keep."""
+    data, faults, known = folder / "data.bin", [], {}
+    noise = random.Random(2)
+    with Mount(folder / f"kept-{size}", size) as root:
+        ckpt.must(root, "init", "--keep", "last 2")
+        for _ in range(KEPT_SAVES):
+            data.write_bytes(noise.randbytes(SIZES[size]))
+            id = ckpt.save(root, data)
+            known[id] = trial.manifest_of(folder, "data.bin")
+            present = trial.newest_first(root)
+            if present[0] != id or len(present) < min(len(known), 2):
+                faults.append(f"{present} are left")
+            for each in present[:3]:
+                faults += trial.restores(ckpt, root, each, known[each])
+        if len(trial.checkpoints(root)) == KEPT_SAVES:
+            faults.append("the disk had room for all of them")
+        ckpt.must(root, "verify", "--full")
     return faults
 
 
@@ -238,6 +270,7 @@ def main():
         if may_mount(folder):
             parts += [("read-only file system", read_only, ())]
             parts += [(f"full disk of {size}", full_disk, (size,)) for size in SIZES]
+            parts += [("disk on which the policy makes room", kept_disk, ("1m",))]
         else:
             skipped.append("full disk and read-only file system (no right to mount)")
         for size in LOOP_SIZES:

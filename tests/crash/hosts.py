@@ -125,6 +125,16 @@ def killed_save(hosts, moment):
     return faults + hosts.end() + ([f"prune on B left {left}"] if left else [])
 
 
+def repack_while_saving(hosts, moment):
+    """B moves the bytes of what A makes a delta of, and looks for what has to be mended."""
+    hosts.plain.must(hosts.root, "rm", next(iter(hosts.known)), "--yes")
+    hosts.known.pop(next(iter(hosts.known)))
+    process, wanted = hosts.start_save()
+    time.sleep(moment)
+    faults = hosts.on_b("gc", "--repack", "--yes", codes=(0, 8)) + hosts.on_b("repair", "--yes", codes=(0, 8))
+    return faults + hosts.saved(process, wanted) + hosts.end()
+
+
 def order_of_saves(hosts, _):
     """What was saved last is the latest, whatever its clock said."""
     faults = []
@@ -139,6 +149,7 @@ def order_of_saves(hosts, _):
 
 SCENES = {"prune while the other saves": prune_while_saving, "save while the other saves": save_while_saving,
           "prune of bytes that the other saves": prune_of_same_bytes, "killed save": killed_save,
+          "repack and repair while the other saves": repack_while_saving,
           "order of saves": order_of_saves}
 
 

@@ -36,6 +36,7 @@ class Job:
     program: str = ""  # instead of ckpt
     new: list = field(default_factory=list)  # manifests of what it saves
     removable: set = field(default_factory=set)
+    codes: tuple = (0,)  # it may end with
     out: Path = None  # folder that it restores into
     restored: dict = field(default_factory=dict)  # manifest of what it restores
 
@@ -46,7 +47,7 @@ class Loop:
         self.training = trial.Training(self.random)
         self.known, self.seconds, self.killed = {}, {}, 0
         self.background_states = self.states_of_background() if background else []
-        ckpt.must(root, "init")
+        ckpt.must(root, "init", "--keep", POLICY)
         for kind in ("save", "save folder", "save"):
             faults = self.one(kind, None)
             if faults:
@@ -114,6 +115,14 @@ class Loop:
         """There is nothing to mend: it reads all, and gives packs parity."""
         return Job(["repair", "--add-parity", "5%", "--yes"])
 
+    def save_quota(self):
+        """Fits when the policy makes room, or not at all."""
+        job = self.save()
+        taken = sum(path.stat().st_size for path in (self.root / ".ckpt").rglob("*") if path.is_file())
+        self.ckpt.must(self.root, "init", "--quota", str(taken + self.random.randrange(200_000)))
+        job.removable, job.codes = self.prune().removable, (0, 5)
+        return job
+
     def watch(self):
         job = self.save()
         job.words = ["watch", "model.safetensors", "--once", "--settle", "0s"]
@@ -121,7 +130,7 @@ class Loop:
 
     OPERATIONS = {"save": save, "save --tag": save_tag, "save folder": save_folder, "background": save_background,
                   "prune": prune, "resume": resume, "tag": tag, "rm": rm, "gc": gc, "gc --repack": gc_repack,
-                  "save --parity": save_parity, "repair": repair, "watch": watch}
+                  "save --parity": save_parity, "save in a quota": save_quota, "repair": repair, "watch": watch}
 
     # ---- Rounds ----
 
@@ -137,11 +146,12 @@ class Loop:
         out, err = process.communicate(timeout=trial.TIMEOUT_S)
         if process.returncode == -9:
             self.killed += 1
-        elif process.returncode != 0:
+        elif process.returncode not in job.codes:
             return [f"exit {process.returncode}: {err.strip()}"]
         elif kill_after is None:
             self.seconds[kind] = time.monotonic() - begin
-        complete = process.returncode == 0
+        complete = process.returncode == 0 and kind != "save in a quota"  # the policy is applied where it has to be
+        self.ckpt.must(self.root, "init", "--quota", "0")
         faults = self.store_faults(job, complete, self.reported(out) if job.new else None)
         if job.out:
             faults += self.restored_faults(job, complete, before)
