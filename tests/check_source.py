@@ -28,7 +28,7 @@ ARROWS = {
     "tests/ckpt": {"tests/ckpt", "tests", "ckpt", "base"},
     "tests/core": {"tests/core", "tests", "core", "core/reference", "core/cpu", "base"},
     "tests/crash": {"tests/crash", "tests", "ckpt", "base"},
-    "tests/fuzz": {"tests/fuzz", "tests", "ckpt", "core", "base"},
+    "tests/fuzz": {"tests/fuzz", "tests", "ckpt", "core", "tools/run", "base"},
     "tests/run": {"tests/run", "tests", "tools/run", "base"},
     "tests/tools": {"tests/tools", "tests", "tools", "base"},
     "tests": {"tests", "base"},
