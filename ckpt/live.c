@@ -123,6 +123,7 @@ static int checkpoint_read(live_checkpoint *c, live_map *map, const snapshot_nam
     }
     TRY(reach_need(&known, &map->reach, &s.pack, err));
     const reach_pack *const own = reach_find(&map->reach, &s.pack);
+    c->raw_bytes = s.raw_bytes;
     if (known)
         c->own = (uint32_t)(own - map->reach.packs);
     else
@@ -147,16 +148,16 @@ out:
     return rc;
 }
 
-static int needed_read(live_map *map, ckpt_error *err)
+static int tables_read(live_map *map, bool all, ckpt_error *err)
 {
     int rc = 0;
 
     for (uint32_t i = 0; i < map->reach.count; i++) {
         reach_pack *const p = &map->reach.packs[i];
-        if (!p->needed)
+        if (!p->needed && !all)
             continue;
         TRY(reach_read(&map->reach, p, err));
-        if (p->why)
+        if (p->why && p->needed)
             not_known(map, p->why);
         else if (p->lacks && p->own)
             not_known(map, "a pack that a checkpoint needs is missing");
@@ -195,8 +196,8 @@ static void frame_mark(live_map *map, live_at at)
     }
 }
 
-int live_map_new(live_map *out, const ckpt_store *store, int (*visit)(void *payload, const pack *p, ckpt_error *err),
-                 void *payload, ckpt_error *err)
+int live_map_new(live_map *out, const ckpt_store *store, bool all,
+                 int (*visit)(void *payload, const pack *p, ckpt_error *err), void *payload, ckpt_error *err)
 {
     int rc = 0;
     live_reader reader = {out, visit, payload};
@@ -208,7 +209,7 @@ int live_map_new(live_map *out, const ckpt_store *store, int (*visit)(void *payl
     out->reach.visit = pack_visit;
     out->reach.payload = &reader;
     TRY(checkpoints_read(out, err));
-    TRY(needed_read(out, err));
+    TRY(tables_read(out, all, err));
     for (size_t i = 0; i < out->use_count; i++)
         if (is_there(out, out->uses[i]))
             frame_mark(out, out->uses[i]);

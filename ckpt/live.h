@@ -31,8 +31,8 @@ typedef struct live_pack {
 
 typedef struct live_checkpoint {
     snapshot_name name;
-    uint32_t own;   /* row of its own pack, which is readable; PACK_NONE: it cannot tell what it needs */
-    uint64_t bytes; /* of the snapshot's file */
+    uint32_t own;              /* row of its own pack, which is readable; PACK_NONE: it cannot tell what it needs */
+    uint64_t bytes, raw_bytes; /* of the snapshot's file; of the checkpoint's */
 } live_checkpoint;
 
 typedef struct live_map {
@@ -45,10 +45,11 @@ typedef struct live_map {
     char why[REACH_WHY_SIZE]; /* why not everything is known, that is, which checkpoint is damaged; "" */
 } live_map;
 
-/* Reads all snapshots and the tables of all packs that they need. Damage is no error, but leaves a `why`. `out` is for
- * live_map_clear, also after a failure. `visit`, which may be NULL, is called with each pack whose tables are read. */
-int live_map_new(live_map *out, const ckpt_store *store, int (*visit)(void *payload, const pack *p, ckpt_error *err),
-                 void *payload, ckpt_error *err);
+/* Reads all snapshots and the tables of the packs that they need, or of `all`. Damage is no error, but leaves a `why`.
+ * `out` is for live_map_clear, also after a failure. `visit`, which may be NULL, is called with each pack whose tables
+ * are read. */
+int live_map_new(live_map *out, const ckpt_store *store, bool all,
+                 int (*visit)(void *payload, const pack *p, ckpt_error *err), void *payload, ckpt_error *err);
 void live_map_clear(live_map *map);
 
 static inline live_frame *live_frame_at(const live_map *map, live_at at)

@@ -224,7 +224,7 @@ int repack_plan_new(repack_plan *out, const ckpt_store *store, ckpt_error *err)
     live_map *const map = &out->map;
 
     *out = (repack_plan){0};
-    TRY(live_map_new(map, store, NULL, NULL, err));
+    TRY(live_map_new(map, store, false, NULL, NULL, err));
     if (map->why[0]) {
         rc = error_set(err, CKPT_EDATA, "repacking needs to know what all checkpoints need, and one is damaged: %s",
                        map->why);

@@ -4,6 +4,8 @@
 
 #include "store_internal.h"
 
+#include <ckpt/stats.h>
+
 /* Bytes of the files in a folder; one that is missing has none. */
 int usage_of_folder(uint64_t *bytes, const char *dir, ckpt_error *err);
 /* The limits; what the store takes is counted only where there is a quota. */

@@ -9,7 +9,7 @@
 
 static const option OPTIONS[] = {
     {"quota", 0, OPT_TEXT, "SIZE", "the most that the store may take, as 4G; 0 for no limit"},
-    {"keep", 0, OPT_TEXT, "POLICY", "what `ckpt prune` keeps, and saves for which there is no room; see `ckpt help prune`"},
+    {"keep", 0, OPT_TEXT, "POLICY", "what `ckpt prune` keeps, and saves that lack room; see `ckpt help prune`"},
     {"parity", 0, OPT_TEXT, "SHARE", "let each save write so much parity, as 5%, for `ckpt repair`; 0% for none"},
     {0},
 };
@@ -100,9 +100,9 @@ const command CMD_INIT = {
     .args = "[DIR]",
     .summary = "Make a store",
     .about = "Makes the folder .ckpt in DIR, or here without DIR. Its config.ini begins with a retention policy that "
-             "fits a disk of 5 GB; `ckpt prune` applies it, and a save for which quota or disk leave too little room, if "
-             "that makes enough; else the save is refused. A store that is there already is left as it is, but for what an "
-             "option sets.",
+             "fits a disk of 5 GB; `ckpt prune` applies it, and a save for which quota or disk leave too little "
+             "room, if that makes enough; else the save is refused. A store that is there already is left as it is, "
+             "but for what an option sets.",
     .options = OPTIONS,
     .examples = "ckpt init\there\n"
                 "ckpt init --quota 4G\ton a disk of 5 GB; again, to change it\n"

@@ -16,18 +16,6 @@ static const option OPTIONS[] = {
     {0},
 };
 
-/* The checkpoint of a row, searched from *from on: list and rows both stand newest first, so one pass finds all. The
- * list is the store's before anything was removed. NULL when it is not in the list. */
-static const ckpt_info *row_info(size_t *from, const ckpt_list *list, const ckpt_prune_row *row)
-{
-    for (size_t i = *from; i < ckpt_list_count(list); i++)
-        if (strcmp(ckpt_list_get(list, i)->id, row->id) == 0) {
-            *from = i + 1;
-            return ckpt_list_get(list, i);
-        }
-    return NULL;
-}
-
 /* All rows, or those alone that are removed. */
 static int print_rows(const session *s, const ckpt_prune_result *plan, const ckpt_list *list, bool all, ckpt_error *err)
 {
@@ -39,7 +27,7 @@ static int print_rows(const session *s, const ckpt_prune_result *plan, const ckp
     TRY(table_new(&t, COLUMNS, sizeof(COLUMNS) / sizeof(COLUMNS[0]), err));
     for (size_t i = 0, k = 0; i < plan->row_count; i++) {
         const ckpt_prune_row *row = &plan->rows[i];
-        const ckpt_info *const info = row_info(&k, list, row);
+        const ckpt_info *const info = print_info_of(&k, list, row->id);
         char id[PRINT_ID_DIGITS + 1], text[UNITS_TEXT_SIZE];
 
         if (row->keep && !all)
@@ -83,7 +71,7 @@ static int print_json(const ckpt_prune_result *result, const ckpt_list *list, co
     rows = json_array();
     TRY(json_out_set(object, "checkpoints", rows, err));
     for (size_t i = 0, k = 0; i < result->row_count; i++) {
-        const ckpt_info *const info = row_info(&k, list, &result->rows[i]);
+        const ckpt_info *const info = print_info_of(&k, list, result->rows[i].id);
         json_t *row = json_object();
         TRY(json_out_append(rows, row, err));
         TRY(json_out_set(row, "id", print_json_text(result->rows[i].id), err));

@@ -176,6 +176,16 @@ json_t *print_json_shape(unsigned rank, const uint64_t *shape)
     return array;
 }
 
+const ckpt_info *print_info_of(size_t *from, const ckpt_list *list, const char *id)
+{
+    for (size_t i = *from; i < ckpt_list_count(list); i++)
+        if (strcmp(ckpt_list_get(list, i)->id, id) == 0) {
+            *from = i + 1;
+            return ckpt_list_get(list, i);
+        }
+    return NULL;
+}
+
 json_t *print_json_quota(const ckpt_usage *usage)
 {
     return usage->quota_bytes ? json_out_count(usage->quota_bytes) : json_null();

@@ -5,11 +5,16 @@
 #include "json_out.h"
 #include "units.h"
 
+#include <ckpt/stats.h>
 #include <ckpt/store.h>
 
 #define PRINT_ID_DIGITS 8 /* of an id, as git does */
 
 const char *print_id(char out[PRINT_ID_DIGITS + 1], const char *id);
+
+/* The checkpoint of an id, searched from *from on, which starts at 0: where ids come in the order of the list, newest
+ * first, one pass finds all. NULL when it is not in the list. */
+const ckpt_info *print_info_of(size_t *from, const ckpt_list *list, const char *id);
 
 #define PRINT_SHAPE_SIZE 352 /* CKPT_RANK_MAX numbers of 20 digits */
 /* "[64,3,7,7]"; "[]" for a scalar. */

@@ -4,6 +4,7 @@
 
 #include "option.h"
 
+#include <ckpt/stats.h>
 #include <ckpt/store.h>
 #include <jansson.h>
 

@@ -1,5 +1,7 @@
 #include "store_fixture.h"
 
+#include <ckpt/stats.h>
+
 #include "thread.h"
 
 static uint64_t store_bytes(fixture *f)

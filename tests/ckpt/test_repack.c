@@ -1,5 +1,7 @@
 #include "store_fixture.h"
 
+#include <ckpt/stats.h>
+
 #include "lease.h"
 #include "live.h"
 #include "repack.h"
@@ -61,7 +63,7 @@ static void train_and_prune(char ids[STEPS][CKPT_ID_SIZE], fixture *f, size_t ke
 static uint64_t pack_bytes(fixture *f)
 {
     ckpt_stats stats;
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     const uint64_t bytes = stats.pack_bytes;
     ckpt_stats_clear(&stats);
     return bytes;
@@ -70,7 +72,7 @@ static uint64_t pack_bytes(fixture *f)
 static uint64_t held_bytes(fixture *f)
 {
     ckpt_stats stats;
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     const uint64_t bytes = stats.held_bytes;
     ckpt_stats_clear(&stats);
     return bytes;

@@ -1,6 +1,8 @@
 #include "store_fixture.h"
 
-static const ckpt_stats_class *class_of(const ckpt_stats *stats, const char *name)
+#include <ckpt/stats.h>
+
+static const ckpt_stats_row *class_of(const ckpt_stats *stats, const char *name)
 {
     for (size_t i = 0; i < stats->class_count; i++)
         if (strcmp(stats->classes[i].name, name) == 0)
@@ -39,7 +41,7 @@ static void sizes_are_those_of_the_files(void **state)
     ckpt_stats stats;
     save_step(id, f, 1, 1);
     save_step(id, f, 2, 2);
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     assert_int_equal(stats.checkpoints, 2);
     assert_int_equal(stats.packs, 2);
     assert_int_equal(stats.pack_bytes, folder_bytes(f->store->packs_dir));
@@ -59,11 +61,11 @@ static void shared_tensors_are_counted_once(void **state)
     save_step(id, f, 1, 1);
     save_step(id, f, 1, 2); /* the same bytes */
     MUST(ckpt_list_new(&list, f->store, ERR));
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     assert_int_equal(stats.raw_bytes, 2 * ckpt_list_get(list, 0)->raw_bytes);
-    const ckpt_stats_class *const weights = class_of(&stats, "weights");
+    const ckpt_stats_row *const weights = class_of(&stats, "weights");
     assert_non_null(weights);
-    assert_int_equal(weights->tensors, 2);
+    assert_int_equal(weights->count, 2);
     assert_int_equal(weights->raw_bytes, 2 * FIXTURE_TENSOR_FLOATS * sizeof(float));
     assert_true(weights->coded_bytes > 0 && weights->coded_bytes <= weights->raw_bytes + 64);
     assert_ptr_equal(weights, &stats.classes[0]); /* the largest first */
@@ -116,10 +118,10 @@ static void a_tensor_in_two_files_of_a_pack_is_counted_once(void **state)
     file_commit_discard(&plan);
     pack_writer_discard(&w);
 
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
-    const ckpt_stats_class *const weights = class_of(&stats, "weights");
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
+    const ckpt_stats_row *const weights = class_of(&stats, "weights");
     assert_non_null(weights);
-    assert_int_equal(weights->tensors, 1);
+    assert_int_equal(weights->count, 1);
     assert_int_equal(weights->raw_bytes, 8);
     assert_int_equal(weights->coded_bytes, sizeof CHUNK);
     ckpt_stats_clear(&stats);
@@ -136,7 +138,7 @@ static void what_prune_would_remove_is_unreachable(void **state)
     assert_int_equal(stat(path, &st), 0);
     save_noise(id, f, 2);
     MUST(ckpt_remove(f->store, "latest~1", false, ERR));
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     assert_int_equal(stats.unreachable_bytes, st.st_size);
     ckpt_stats_clear(&stats);
 }
@@ -150,7 +152,7 @@ static void a_damaged_checkpoint_may_need_anything(void **state)
     save_noise(id, f, 2);
     snapshot_file(path, f, "latest");
     write_text(path, "{}");
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     assert_int_equal(stats.checkpoints, 2);
     assert_int_equal(stats.unreachable_bytes, 0);
     ckpt_stats_clear(&stats);
@@ -161,7 +163,7 @@ static void an_empty_store_without_cache_is_all_zeros(void **state)
     fixture *const f = *state;
     ckpt_stats stats;
     assert_int_equal(rmdir(f->store->cache_dir), 0);
-    MUST(ckpt_stats_get(&stats, f->store, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
     assert_int_equal(stats.checkpoints + stats.packs + stats.pack_bytes + stats.cache_bytes + stats.class_count, 0);
     ckpt_stats_clear(&stats);
 }

@@ -1,5 +1,7 @@
 #include "writer_fixture.h"
 
+#include <ckpt/stats.h>
+
 #include "lease.h"
 
 /* Saves so many states, of the steps 1, 2, ... */
@@ -34,10 +36,10 @@ static void a_prune_removes_what_its_policy_does_not_keep_and_counts_it(void **s
     writing *const w = *state;
     save_states(w, 4);
     ckpt_stats before, after;
-    MUST(ckpt_stats_get(&before, w->f->store, ERR));
+    MUST(ckpt_stats_get(&before, w->f->store, NULL, ERR));
     MUST(ckpt_writer_prune(w->writer, "last 1", NULL, ERR));
     MUST(ckpt_writer_wait(w->writer, ERR));
-    MUST(ckpt_stats_get(&after, w->f->store, ERR));
+    MUST(ckpt_stats_get(&after, w->f->store, NULL, ERR));
     assert_true(is_saved(w, 4));
     assert_false(is_saved(w, 1) || is_saved(w, 2) || is_saved(w, 3));
     assert_int_equal(stats_of(w).pruned_checkpoints, 3);

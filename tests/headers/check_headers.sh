@@ -46,5 +46,6 @@ check_example() { # FOLDER HEADER FUNCTION: the lines of the first comment that 
 }
 check_example ckpt store.h ckpt_save_files
 check_example ckpt export.h ckpt_export
+check_example ckpt stats.h ckpt_stats_get
 check_example core train.h ckpt_training_run
 [ $headers -gt 0 ] || { echo "no public header found below $source"; exit 1; }

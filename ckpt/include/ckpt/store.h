@@ -114,8 +114,8 @@ typedef struct ckpt_open_options {
 /* Creates `dir`/.ckpt with its folders and a config.ini whose retention fits a 5 GB disk. An existing complete store is
  * left as it is and CKPT_OK returned with *existed true; one whose creation was cut short is completed. */
 CKPT_API int ckpt_store_init(bool *existed, const char *dir, ckpt_error *err);
-/* Sets what config.ini says from now on: "parity" of new packs ("5%", "0%": none), "quota" of the store ("4G", "0": none),
- * "keep" (a policy) and "best" ("val_acc max") of the retention. CKPT_EUSAGE: no such key, or value of it. */
+/* Sets what config.ini says from now on: "parity" of new packs ("5%", "0%": none), "quota" of the store ("4G", "0":
+ * none), "keep" (a policy) and "best" ("val_acc max") of the retention. CKPT_EUSAGE: no such key, or value of it. */
 CKPT_API int ckpt_setting_set(ckpt_store *store, const char *key, const char *value, ckpt_error *err);
 
 /* Opens the store at `path`: a .ckpt folder, its parent, or (with path NULL) CKPT_STORE, else the nearest .ckpt upwards
@@ -516,33 +516,6 @@ CKPT_API int ckpt_repair(ckpt_repair_result *result, ckpt_store *store, const ck
                          ckpt_error *err);
 CKPT_API void ckpt_repair_result_clear(ckpt_repair_result *result);
 
-typedef struct ckpt_stats_class {
-    char name[64]; /* "weights", "momentum_buffer", "exp_avg", "other bytes", ... */
-    uint64_t tensors, raw_bytes, coded_bytes;
-} ckpt_stats_class;
-
-typedef struct ckpt_stats {
-    uint64_t checkpoints, packs, pack_bytes, snapshot_bytes, cache_bytes;
-    uint64_t raw_bytes;         /* of all checkpoints, as if each were kept whole */
-    uint64_t unreachable_bytes; /* packs that prune would remove */
-    uint64_t held_bytes;        /* packs that are no checkpoint's own, but that some are stored as differences from */
-    uint64_t leftover_bytes;    /* temporary files of saves that were killed; prune removes them too */
-    uint64_t disk_free_bytes;
-    size_t class_count;
-    ckpt_stats_class *classes; /* of frames, each counted once */
-} ckpt_stats;
-
-/* What the store takes now, and what it may: from listings alone. */
-typedef struct ckpt_usage {
-    uint64_t store_bytes, disk_free_bytes;
-    uint64_t quota_bytes; /* 0: none */
-} ckpt_usage;
-CKPT_API int ckpt_usage_get(ckpt_usage *out, ckpt_store *store, ckpt_error *err);
-
-/* What the store holds, counted from the indexes of its packs; no tensor is decoded. A pack that cannot be read is in
- * `packs` and `pack_bytes` only. *out is for ckpt_stats_clear, also after a failure. */
-CKPT_API int ckpt_stats_get(ckpt_stats *out, ckpt_store *store, ckpt_error *err);
-CKPT_API void ckpt_stats_clear(ckpt_stats *stats);
 
 /* ---- Differences ------------------------------------------------------------------------------------------------ */
 
