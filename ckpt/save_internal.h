@@ -207,7 +207,8 @@ bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned cha
 /* ---- save_room.c ---- */
 /* Is there room for what is about to be saved: the files of `w`, or without one s->source under the name `path`? What
  * does not fit by its raw size is estimated by samples. If the policy has to make room it is applied, the saver is
- * closed and *again set: open it again and ask once more, with `last_try`. CKPT_EQUOTA and CKPT_ENOSPC tell the numbers. */
+ * closed and *again set: open it again and ask once more, with `last_try`. CKPT_EQUOTA and CKPT_ENOSPC tell the
+ * numbers. */
 int save_room(bool *again, saver *s, const walk *w, const char *path, bool last_try, ckpt_error *err);
 /* The same of the pieces of the file in work. */
 int save_pieces_estimate(uint64_t *bytes, saver *s, ckpt_error *err);

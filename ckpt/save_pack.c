@@ -29,9 +29,10 @@ static int namesake_check(bool *replace, const ckpt_store *store, const sha256 *
         goto out;
     sha256_hex(hex, name);
     TRY(damaged_keep(store, path, err));
-    store_warn(
-        store, "the pack %.8s was damaged, and this save has its very bytes: it is whole again; what was there is in %s",
-        hex, store->damaged_dir);
+    store_warn(store,
+               "the pack %.8s was damaged, and this save has its very bytes: it is whole again; what was there "
+               "is in %s",
+               hex, store->damaged_dir);
 out:
     file_close(&fd);
     return rc;

@@ -35,7 +35,7 @@
 
 #define FUTURE_ID "9e4ad74dc0dec598d9aa1686ab6e397891b0b25ee8996c31530476bd331d3964"
 #define FUTURE_OF(object)                                                                                              \
-    "{\"files\":1,\"future\":[1," object "],\"message\":\"m\",\"meta\":{},"                                             \
+    "{\"files\":1,\"future\":[1," object "],\"message\":\"m\",\"meta\":{},"                                            \
     "\"raw_bytes\":5,\"sequence\":7,\"step\":0,\"time\":1,\"tree\":\"" TREE "\"}"
 #define FUTURE_CONTENT FUTURE_OF("{\"a\":null,\"b\":2}") /* as it is written */
 #define FUTURE_TEXT    "{\"ckpt\":1,\"content\":" FUTURE_OF("{\"b\":2,\"a\":null}") "," DATA("9") "}"
