@@ -143,7 +143,7 @@ static int print_result(const session *s, const ckpt_repair_result *found, bool 
         TRY(print_json(found, dry_run, err));
         goto out;
     }
-    if (found->row_count > 0)
+    if (found->row_count > 0 && (!s->quiet || found->mended < found->damaged))
         TRY(print_rows(s, found, dry_run, err));
     if (!s->quiet)
         print_totals(found, dry_run);
