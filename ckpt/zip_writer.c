@@ -25,6 +25,7 @@
 #define EXTRA_ID_PADDING 0x4246u /* "FB", as PyTorch has it */
 #define EXTRA_HEAD_SIZE  4u
 #define ALIGNMENT_MAX    4096u
+#define BUFFER_SIZE      ((size_t)256 << 10)
 
 struct zip_writer_member {
     char *name;
@@ -37,8 +38,48 @@ void zip_writer_clear(zip_writer *z)
     for (size_t i = 0; i < z->count; i++)
         free(z->members[i].name);
     free(z->members);
+    free(z->buffer);
     *z = (zip_writer){0};
 }
+
+/* ---- The end of the file ---- */
+
+static uint64_t position(const zip_writer *z)
+{
+    return z->out->size_bytes + z->used;
+}
+
+static int flush(zip_writer *z, ckpt_error *err)
+{
+    const int rc = file_tmp_write(z->out, z->buffer, z->used, err);
+
+    z->used = 0;
+    return rc;
+}
+
+/* Appends; what is one call of this stays in one piece in the buffer. */
+static int put(zip_writer *z, const void *data, size_t size, ckpt_error *err)
+{
+    int rc = 0;
+
+    if (!z->buffer) {
+        z->buffer = malloc(BUFFER_SIZE);
+        FAIL_IF_NULL(z->buffer, err);
+    }
+    if (size > BUFFER_SIZE - z->used)
+        TRY(flush(z, err));
+    if (size >= BUFFER_SIZE) {
+        TRY(file_tmp_write(z->out, data, size, err));
+        goto out;
+    }
+    if (size > 0)
+        memcpy(z->buffer + z->used, data, size);
+    z->used += size;
+out:
+    return rc;
+}
+
+/* ---- Members ---- */
 
 static unsigned flags_of(const char *name)
 {
@@ -80,7 +121,7 @@ int zip_writer_begin(zip_writer *z, const char *name, uint64_t size, unsigned al
     FAIL_IF(name_size > ZIP_WRITER_NAME_MAX, err, CKPT_EUSAGE, "%.200s...: too long for the name of a member", name);
     FAIL_IF(z->count >= ZIP_WRITER_MEMBERS_MAX, err, CKPT_EUSAGE, "too many members for one archive");
     zip_writer_member *const m = &z->members[z->count];
-    *m = (zip_writer_member){.name = strdup(name), .header = z->out->size_bytes, .size = size};
+    *m = (zip_writer_member){.name = strdup(name), .header = position(z), .size = size};
     FAIL_IF_NULL(m->name, err);
     z->count++;
     if (is_64) {
@@ -99,9 +140,9 @@ int zip_writer_begin(zip_writer *z, const char *name, uint64_t size, unsigned al
         extra_size += EXTRA_HEAD_SIZE + padding;
     }
     fields_store(header + 4, m, is_64, extra_size);
-    TRY(file_tmp_write(z->out, header, LOCAL_SIZE, err));
-    TRY(file_tmp_write(z->out, name, name_size, err));
-    TRY(file_tmp_write(z->out, extra, extra_size, err));
+    TRY(put(z, header, LOCAL_SIZE, err));
+    TRY(put(z, name, name_size, err));
+    TRY(put(z, extra, extra_size, err));
 out:
     return rc;
 }
@@ -113,7 +154,7 @@ int zip_writer_data(zip_writer *z, const void *data, size_t size, ckpt_error *er
     assert(size <= m->size - m->written);
     m->crc = crc32_of(m->crc, data, size);
     m->written += size;
-    return file_tmp_write(z->out, data, size, err);
+    return put(z, data, size, err);
 }
 
 int zip_writer_end(zip_writer *z, ckpt_error *err)
@@ -122,11 +163,15 @@ int zip_writer_end(zip_writer *z, ckpt_error *err)
     unsigned char crc[4];
 
     assert(m->written == m->size);
+    if (m->header >= z->out->size_bytes) {
+        store_u32(z->buffer + (m->header - z->out->size_bytes) + LOCAL_CRC, m->crc);
+        return 0;
+    }
     store_u32(crc, m->crc);
     return file_write_at(z->out->fd, m->header + LOCAL_CRC, crc, sizeof crc, z->out->path, err);
 }
 
-static int directory_add(file_tmp *out, const zip_writer_member *m, ckpt_error *err)
+static int directory_add(zip_writer *z, const zip_writer_member *m, ckpt_error *err)
 {
     int rc = 0;
     unsigned char row[CENTRAL_SIZE] = "PK\1\2", extra[EXTRA_HEAD_SIZE + 24];
@@ -151,30 +196,30 @@ static int directory_add(file_tmp *out, const zip_writer_member *m, ckpt_error *
     if (far)
         store_u16(row + 6, VERSION_64);
     store_u32(row + 42, far ? LIMIT_32 : (uint32_t)m->header);
-    TRY(file_tmp_write(out, row, CENTRAL_SIZE, err));
-    TRY(file_tmp_write(out, m->name, strlen(m->name), err));
-    TRY(file_tmp_write(out, extra, extra_size, err));
+    TRY(put(z, row, CENTRAL_SIZE, err));
+    TRY(put(z, m->name, strlen(m->name), err));
+    TRY(put(z, extra, extra_size, err));
 out:
     return rc;
 }
 
-static int end64_write(file_tmp *out, uint64_t count, uint64_t offset, uint64_t size, ckpt_error *err)
+static int end64_write(zip_writer *z, uint64_t offset, uint64_t size, ckpt_error *err)
 {
     int rc = 0;
     unsigned char end[END64_SIZE] = "PK\6\6", locator[LOCATOR64_SIZE] = "PK\6\7";
-    const uint64_t position = out->size_bytes;
+    const uint64_t here = position(z);
 
     store_u64(end + 4, END64_SIZE - 12);
     store_u16(end + 12, VERSION_64);
     store_u16(end + 14, VERSION_64);
-    store_u64(end + 24, count);
-    store_u64(end + 32, count);
+    store_u64(end + 24, z->count);
+    store_u64(end + 32, z->count);
     store_u64(end + 40, size);
     store_u64(end + 48, offset);
-    store_u64(locator + 8, position);
+    store_u64(locator + 8, here);
     store_u32(locator + 16, 1);
-    TRY(file_tmp_write(out, end, END64_SIZE, err));
-    TRY(file_tmp_write(out, locator, LOCATOR64_SIZE, err));
+    TRY(put(z, end, END64_SIZE, err));
+    TRY(put(z, locator, LOCATOR64_SIZE, err));
 out:
     return rc;
 }
@@ -183,19 +228,20 @@ int zip_writer_finish(zip_writer *z, ckpt_error *err)
 {
     int rc = 0;
     unsigned char end[END_SIZE] = "PK\5\6";
-    const uint64_t offset = z->out->size_bytes;
+    const uint64_t offset = position(z);
 
     for (size_t i = 0; i < z->count; i++)
-        TRY(directory_add(z->out, &z->members[i], err));
-    const uint64_t size = z->out->size_bytes - offset;
+        TRY(directory_add(z, &z->members[i], err));
+    const uint64_t size = position(z) - offset;
     const bool is_64 = z->count >= LIMIT_16 || offset >= LIMIT_32 || size >= LIMIT_32;
     if (is_64)
-        TRY(end64_write(z->out, z->count, offset, size, err));
+        TRY(end64_write(z, offset, size, err));
     store_u16(end + 8, z->count >= LIMIT_16 ? LIMIT_16 : (uint16_t)z->count);
     store_u16(end + 10, z->count >= LIMIT_16 ? LIMIT_16 : (uint16_t)z->count);
     store_u32(end + 12, size >= LIMIT_32 ? LIMIT_32 : (uint32_t)size);
     store_u32(end + 16, offset >= LIMIT_32 ? LIMIT_32 : (uint32_t)offset);
-    TRY(file_tmp_write(z->out, end, END_SIZE, err));
+    TRY(put(z, end, END_SIZE, err));
+    TRY(flush(z, err));
 out:
     return rc;
 }

@@ -10,9 +10,11 @@
 
 typedef struct zip_writer_member zip_writer_member;
 typedef struct zip_writer {
-    file_tmp *out; /* borrowed; only members go there */
+    file_tmp *out; /* borrowed; only the archive goes there */
     zip_writer_member *members;
     size_t count, capacity;
+    unsigned char *buffer; /* what goes to the end of `out` next: small members make no call each */
+    size_t used;
 } zip_writer;
 
 /* Begins a member of exactly `size` bytes, which begin at a multiple of `alignment` (1: anywhere) in the file. */

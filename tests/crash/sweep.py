@@ -19,6 +19,7 @@ import random
 import shutil
 import sys
 import time
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -279,6 +280,37 @@ def op_watch(ckpt, root):
     return Plan("watch", ["watch", "model.safetensors", "--once", "--settle", "0s"], Promise(old, new=[new]))
 
 
+def op_export(ckpt, root):
+    old, _ = first_store(ckpt, root)
+    words = ["export", "--to", "pt", "-o", "out/model.pt", "--yes"]
+    (root / "out").mkdir()
+    ckpt.must(root, *words)
+    new = (root / "out/model.pt").read_bytes()
+    (root / "out/model.pt").write_text("something else")
+    return Plan("export", words, Promise(old), check="export", facts={"old": b"something else", "new": new})
+
+
+def op_export_bundle(ckpt, root):
+    old = two_checkpoints(ckpt, root)
+    (root / "out").mkdir()
+    return Plan("export bundle", ["export", "--to", "bundle", "-o", "out/one.zip", "--yes"], Promise(old),
+                check="bundle")
+
+
+def op_import(ckpt, root):
+    """A bundle of a checkpoint in two packs, which another store made."""
+    other = root / "other"
+    other.mkdir()
+    two_checkpoints(ckpt, other)
+    ckpt.must(other, "export", "--to", "bundle", "-o", root / "one.zip")
+    new = trial.manifest_of(other, "model.safetensors")
+    shutil.rmtree(other)
+    ckpt.must(root, "init")
+    put(root, "model_epoch_3.safetensors", "model.safetensors")
+    old = {ckpt.save(root, "model.safetensors"): trial.manifest_of(root, "model.safetensors")}
+    return Plan("import", ["import", "one.zip"], Promise(old, new=[new]), thorough=True)
+
+
 def op_background(ckpt, root, program):
     """The background writer of the library saves two states."""
     ckpt.must(root, "init")
@@ -294,7 +326,7 @@ def op_background(ckpt, root, program):
 
 OPERATIONS = (op_init, op_save_first, op_save_delta, op_save_tag, op_save_folder, op_restore_new, op_restore_over,
               op_tag_set, op_tag_move, op_tag_remove, op_rm, op_prune, op_gc, op_gc_repack, op_gc_repack_folder,
-              op_repair, op_repair_from, op_save_parity, op_save_quota, op_watch)
+              op_repair, op_repair_from, op_save_parity, op_save_quota, op_watch, op_export, op_export_bundle, op_import)
 
 
 # ---- What else must hold after one of them ----
@@ -339,6 +371,29 @@ def check_restore(ckpt, root, plan, complete):
     return faults
 
 
+def check_export(ckpt, root, plan, complete):
+    """The old file or the new one, and once more leaves the new one alone."""
+    file, faults = root / "out/model.pt", []
+    if file.read_bytes() not in [plan.facts["new"]] + ([] if complete else [plan.facts["old"]]):
+        faults.append("the exported file is neither the old nor the new one")
+    if (done := ckpt.run(root, *plan.words)).code != 0:
+        return faults + [f"export again: {done}"]
+    left = os.listdir(root / "out")
+    return faults + ([f"export left {left}"] if left != ["model.pt"] or file.read_bytes() != plan.facts["new"] else [])
+
+
+def check_bundle(ckpt, root, plan, complete):
+    """No bundle, or a whole one; and once more leaves one alone."""
+    file, faults = root / "out/one.zip", []
+    if complete or file.exists():
+        with zipfile.ZipFile(file) as archive:
+            faults += [f"{archive.testzip()} of the bundle is damaged"] if archive.testzip() else []
+    if (done := ckpt.run(root, *plan.words)).code != 0:
+        return faults + [f"export again: {done}"]
+    left = os.listdir(root / "out")
+    return faults + ([f"export left {left}"] if left != ["one.zip"] else [])
+
+
 def check_prune(ckpt, root, plan, complete):
     left = os.listdir(root / ".ckpt/tmp") + os.listdir(root / ".ckpt/intents")
     left = [name for name in left if name not in trial.LEASES]
@@ -357,7 +412,7 @@ def check_quota(ckpt, root, plan, complete):
 
 
 CHECKS = {"": None, "init": check_init, "tag": check_tag, "save_tag": check_save_tag, "restore": check_restore,
-          "prune": check_prune, "repack": check_repack,
+          "export": check_export, "bundle": check_bundle, "prune": check_prune, "repack": check_repack,
           "quota": check_quota}
 
 
