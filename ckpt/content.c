@@ -5,20 +5,19 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define CONTENT_WINDOW_BYTES ((size_t)256 << 10)
 #define CONTENT_OPEN_TRIES   8
 
 /* ---- Opening ---- */
 
-static int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_error *err)
+int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_error *err)
 {
     int rc = 0;
     ckpt_content *c = calloc(1, sizeof *c);
 
     FAIL_IF_NULL(c, err);
-    c->fd = -1;
+    c->plain_open = SIZE_MAX;
     c->files = calloc(files + 1, sizeof *c->files);
     c->tensors = calloc(tensors + 1, sizeof *c->tensors);
     c->tensor_offsets = calloc(tensors + 1, sizeof *c->tensor_offsets);
@@ -174,61 +173,6 @@ out:
     return rc;
 }
 
-static void plain_tensor(ckpt_tensor_info *t, const tensor_view *v)
-{
-    *t = (ckpt_tensor_info){.name = v->name, .dtype = v->dtype, .rank = v->rank, .contiguous = v->contiguous};
-    for (unsigned i = 0; i < v->rank; i++) {
-        t->shape[i] = v->shape[i];
-        t->stride[i] = v->stride[i];
-    }
-    t->bytes = elements_of(t->shape, t->rank) * ckpt_dtype_size(t->dtype);
-}
-
-int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err)
-{
-    int rc = 0, fd = -1;
-    uint64_t size = 0;
-    char why[256];
-    struct stat st;
-    tensor_file plain = {0};
-    byte_source source;
-    ckpt_content *c = NULL;
-
-    TRY(file_open(&fd, &size, path, err));
-    byte_source_fd(&source, fd, size, path);
-    TRY(tensor_file_read(&plain, why, &source, err));
-    TRY(content_alloc(&c, 1, plain.count, err));
-    c->plain = plain;
-    plain = (tensor_file){0};
-    c->fd = fd;
-    fd = -1;
-    c->source = source;
-    c->file_count = 1;
-    c->plain_path = strdup(path);
-    FAIL_IF_NULL(c->plain_path, err);
-    c->source.path = c->plain_path;
-    c->files[0].info = (ckpt_file_info){.path = c->plain_path,
-                                        .kind = CKPT_FILE,
-                                        .size = size,
-                                        .link_target = "",
-                                        .format = c->plain.format,
-                                        .tensor_count = c->plain.count};
-    if (fstat(c->fd, &st) == 0)
-        c->files[0].info.mode = st.st_mode & 07777;
-    for (; c->tensor_count < c->plain.count; c->tensor_count++) {
-        plain_tensor(&c->tensors[c->tensor_count], &c->plain.tensors[c->tensor_count]);
-        c->tensor_offsets[c->tensor_count] = c->plain.tensors[c->tensor_count].offset;
-    }
-    TRY(content_add_packed(c, err));
-    *out = c;
-    c = NULL;
-out:
-    file_close(&fd);
-    tensor_file_clear(&plain);
-    ckpt_content_close(c);
-    return rc;
-}
-
 void ckpt_content_close(ckpt_content *c)
 {
     if (!c)
@@ -239,9 +183,7 @@ void ckpt_content_close(ckpt_content *c)
     if (c->store)
         store_packs_return(c->store);
     content_packed_clear(c);
-    tensor_file_clear(&c->plain);
-    file_close(&c->fd);
-    free(c->plain_path);
+    content_plain_clear(c);
     snapshot_clear(&c->snap);
     tag_rows_free(c->tags, c->tag_count);
     free(c->tag_names);
@@ -329,7 +271,7 @@ const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
     if (!info->level)
         info->level = content->store ? stored_level(content, i) : "";
     if (!content->store && !info->sha256[0])
-        (void)plain_hash(info->sha256, &content->source, NULL); /* "" says that it could not be read */
+        (void)plain_hash(info->sha256, &content->plains[i].source, NULL); /* "" says that it could not be read */
     return info;
 }
 
@@ -349,7 +291,7 @@ size_t ckpt_content_value_count(const ckpt_content *content, size_t file)
     if (file >= content->file_count)
         return 0;
     return content->store ? content->pack->index.files[content->files[file].row].value_count
-                          : content->plain.value_count;
+                          : content->plains[file].file.value_count;
 }
 
 int ckpt_content_value(ckpt_value *out, const ckpt_content *content, size_t file, size_t i)
@@ -357,7 +299,7 @@ int ckpt_content_value(ckpt_value *out, const ckpt_content *content, size_t file
     if (i >= ckpt_content_value_count(content, file))
         return CKPT_ENOTFOUND;
     if (!content->store) {
-        *out = content->plain.values[i];
+        *out = content->plains[file].file.values[i];
         return 0;
     }
     const pack_index *const index = &content->pack->index;
@@ -461,7 +403,7 @@ int content_read_bytes(void *dst, ckpt_content *c, size_t file, uint64_t offset,
     unsigned char *to = dst;
 
     if (!c->store)
-        return c->source.read(&c->source, dst, offset, size, err);
+        return c->plains[file].source.read(&c->plains[file].source, dst, offset, size, err);
     while (size > 0) {
         content_unit u;
         const unsigned char *chunk = NULL;

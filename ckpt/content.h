@@ -36,6 +36,15 @@ typedef struct content_file {
     uint32_t row;            /* in the pack's table of files */
 } content_file;
 
+/* A file on disk, or one of a folder. */
+typedef struct content_plain {
+    byte_source source; /* first, so that one is found from the other; opens the file when it is read */
+    ckpt_content *content;
+    char *path;
+    int fd; /* -1: not open */
+    tensor_file file;
+} content_plain;
+
 /* A tensor that does not lie in the file as it is: a compressed member of an archive, or an HDF5 dataset in chunks. */
 typedef struct content_packed {
     char *name;
@@ -54,10 +63,8 @@ struct ckpt_content {
     size_t tag_count;
     const char **tag_names;
 
-    int fd; /* of a plain file, else -1 */
-    char *plain_path;
-    byte_source source;
-    tensor_file plain;
+    content_plain *plains; /* of plain files, one for each of `files`; else NULL */
+    size_t plain_open;     /* the one whose descriptor is open; SIZE_MAX: none */
 
     size_t file_count, tensor_count;
     content_file *files;
@@ -80,6 +87,14 @@ struct ckpt_content {
 /* Opens one given checkpoint without any fallback; every pack it needs is opened, so that what is removed meanwhile can
  * still be read. CKPT_ENOTFOUND when a part of it is missing. */
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err);
+
+/* Room for so many files and tensors; none are there yet. */
+int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_error *err);
+
+/* content_plain.c: what ckpt_content_open_file opens. */
+#define CONTENT_PLAIN_FILES_MAX (1u << 16)
+#define CONTENT_PLAIN_DEPTH_MAX 128
+void content_plain_clear(ckpt_content *c);
 
 /* fallback.c: opens what `name` means and does some work with it. With `latest`, when it cannot be opened or `run`
  * returns CKPT_EDATA, the next older one is opened and `run` called again; *fell_back tells that, and so does a note.

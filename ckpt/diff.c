@@ -358,11 +358,11 @@ out:
 /* A plain file is compared with its own saved version: the file of that path, or the only one of that name. */
 static size_t counterpart(const ckpt_content *many, const ckpt_content *plain)
 {
-    const char *const path = plain->files[0].info.path, *const base = path_base(path);
     size_t found = SIZE_MAX, same_base = 0;
 
-    if (!many->store || plain->store || many->file_count == 1)
+    if (!many->store || plain->store || many->file_count == 1 || plain->file_count != 1)
         return SIZE_MAX;
+    const char *const path = plain->files[0].info.path, *const base = path_base(path);
     for (size_t i = 0; i < many->file_count; i++) {
         const ckpt_file_info *const f = &many->files[i].info;
         if (f->kind != CKPT_FILE)

@@ -192,8 +192,8 @@ out:
 /* The bytes from the first element to the end of the last, and whether elements and bytes fit 64 bits at all. */
 static bool tensor_span(uint64_t *span, const pack_index *index, const pack_tensor *tensor)
 {
-    const uint64_t *shape = index->dims + tensor->dim_first;
-    const uint64_t *stride = tensor->flags & PACK_TENSOR_STRIDED ? shape + tensor->rank : NULL;
+    const uint64_t *shape = tensor->rank ? index->dims + tensor->dim_first : NULL; /* there may be no dims at all */
+    const uint64_t *stride = tensor->flags & PACK_TENSOR_STRIDED && tensor->rank ? shape + tensor->rank : NULL;
     const uint64_t element = ckpt_dtype_size((ckpt_dtype)tensor->dtype);
     uint64_t bytes = element, last = 0;
 

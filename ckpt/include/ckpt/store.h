@@ -305,7 +305,8 @@ CKPT_API int ckpt_content_open(ckpt_content **out, ckpt_store *store, const char
  * good; a note then tells which. Returns what `use` returned last, which also fills `err`. */
 typedef int (*ckpt_content_fn)(void *payload, ckpt_content *content, ckpt_error *err);
 CKPT_API int ckpt_content_use(ckpt_store *store, const char *name, ckpt_content_fn use, void *payload, ckpt_error *err);
-/* A plain file of any format that ckpt reads; needs no store. */
+/* A plain file of any format that ckpt reads, or a folder of files, whose paths are then those below it; needs no
+ * store. */
 CKPT_API int ckpt_content_open_file(ckpt_content **out, const char *path, ckpt_error *err);
 CKPT_API const ckpt_info *ckpt_content_info(const ckpt_content *content); /* NULL for a plain file */
 CKPT_API size_t ckpt_content_file_count(const ckpt_content *content);
