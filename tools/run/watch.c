@@ -350,6 +350,13 @@ out:
     return rc;
 }
 
+/* Should this fail, or the process be killed before, the next watch compares with the store. */
+static void state_write(watch *w)
+{
+    w->state_due = false;
+    (void)watch_state_put(w->state, w->track, NULL);
+}
+
 /* Everything that is whole is saved once more, whatever its interval; what is not whole gets until the end. */
 static int begin_last_round(watch *w, ckpt_error *err)
 {
@@ -409,8 +416,7 @@ static int loop(watch *w, ckpt_error *err)
 
     for (;;) {
         uint64_t at_ms = 0;
-        const uint64_t saves = w->saves;
-        const int failed = w->failed;
+        const uint64_t tries = w->saves + w->failures;
         FAIL_IF(o->stopped(o->payload) == SIGINT, err, CKPT_EINTERRUPTED, "interrupted");
         TRY(look_at_events(w, err));
         if (is_time_for_the_last_round(w, begin_ms))
@@ -418,8 +424,10 @@ static int loop(watch *w, ckpt_error *err)
         else if (watch_now_ms() >= w->scan_ms)
             TRY(look_around(w, err));
         TRY(o->together ? save_all(&at_ms, w, err) : save_one(&at_ms, w, err));
-        if (w->saves > saves || w->failed != failed || watch_now_ms() >= w->publish_ms)
+        if (w->saves + w->failures > tries || watch_now_ms() >= w->publish_ms)
             TRY(publish(w, err));
+        if (w->state_due && at_ms) /* nothing is to be saved now */
+            state_write(w);
         if (is_over(w, at_ms))
             break;
         if (at_ms) {
@@ -430,6 +438,8 @@ static int loop(watch *w, ckpt_error *err)
         }
     }
 out:
+    if (w->state_due)
+        state_write(w);
     return rc;
 }
 

@@ -26,10 +26,12 @@ typedef struct watch {
     char here[FILE_PATH_MAX]; /* the current folder */
     uint64_t scan_ms;         /* when to look around next */
     uint64_t scans;
+    bool state_due;      /* what was saved is to be written down, once there is time */
     uint64_t publish_ms; /* when to say that we are alive */
     uint64_t end_ms;     /* when the last round has to be over; WATCH_NEVER: it has not begun */
     uint64_t stop_ms;    /* when a save under way is given up, after a signal; WATCH_NEVER: none came */
-    uint64_t saves, found;
+    uint64_t saves, failures;
+    uint64_t found;    /* by the last look around */
     bool metrics_told; /* that a log cannot be read */
     bool folders_told; /* that there are more folders than events can be had of */
     bool scan_told;    /* that more fits the patterns than can be watched */

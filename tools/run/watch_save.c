@@ -35,6 +35,7 @@ static void tell_failure(watch *w, watch_item *item, int rc, const ckpt_error *w
     char text[FILE_PATH_MAX + sizeof why->message + sizeof why->hint];
     const char *const message = why->message[0] ? why->message : ckpt_error_name(rc);
 
+    w->failures++;
     w->failed = rc;
     w->failure = *why;
     if (w->options->job) {
@@ -228,7 +229,7 @@ static int items_saved(watch *w, watch_item *const *items, size_t count, ckpt_er
         if (w->end_ms != WATCH_NEVER)
             items[i]->due_ms = WATCH_NEVER; /* once in the last round */
     }
-    TRY(watch_state_put(w->state, w->track, err));
+    w->state_due = true;
 out:
     return rc;
 }
@@ -319,7 +320,7 @@ int watch_save(watch *w, watch_item *const *items, size_t count, watch_verdict v
     if (all_known(w, items, count)) {
         for (size_t i = 0; i < count; i++)
             watch_item_known(items[i], &items[i]->seen);
-        TRY(watch_state_put(w->state, w->track, err));
+        w->state_due = true;
         goto out;
     }
     for (size_t i = 0; i < count; i++)
