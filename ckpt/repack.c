@@ -43,15 +43,15 @@ static int snapshot_move(ckpt_store *store, struct intent *in, const snapshot_na
 
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(intent_check(in, err)); /* no snapshot may name a pack that is gone */
-    TRY(snapshot_path(path, store->snapshots_dir, id, err));
-    rc = file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err);
-    if (rc == CKPT_ENOTFOUND)
+    rc = snapshot_read(&now, store->snapshots_dir, id, err);
+    if (rc == CKPT_ENOTFOUND) {
         rc = error_clear(err);
-    TRY(rc);
-    if (!text)
         goto out;
-    TRY(snapshot_decode(&now, text, size, err));
+    }
+    TRY(rc);
     FAIL_IF(sha256_compare(&now.pack, from) != 0, err, CKPT_EBUSY, "another program has moved a checkpoint");
+    TRY(snapshot_path(path, store->snapshots_dir, id, err));
+    TRY(file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err));
     TRY(snapshot_repoint(&moved, &size, text, size, to, pack_bytes, err));
     TRY(file_replace(path, store->tmp_dir, moved, size, err));
 out:

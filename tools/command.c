@@ -36,7 +36,7 @@ const exit_status EXIT_STATUSES[] = {
     {2, "wrong usage, or --yes is missing"},
     {3, "data are damaged"},
     {4, "not found"},
-    {5, "no space"},
+    {5, "no space, on the disk or in the quota"},
     {7, "stopped with its state saved; go on later"},
     {8, "busy: another process is at work on the store"},
     {9, "a feature is missing, or the store is newer than this program"},

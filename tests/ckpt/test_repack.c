@@ -305,6 +305,74 @@ static void a_damaged_checkpoint_keeps_all_as_it_is(void **state)
     assert_all_good(f);
 }
 
+/* What another program does meanwhile, once. */
+typedef struct meanwhile {
+    ckpt_store *store;
+    const char *remove; /* or NULL */
+    training *save;     /* or NULL */
+    char saved[CKPT_ID_SIZE];
+} meanwhile;
+
+static int do_meanwhile(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    meanwhile *const m = payload;
+    fixture other = {.store = m->store};
+    (void)done_bytes;
+    (void)total_bytes;
+    if (m->remove)
+        MUST(ckpt_remove(m->store, m->remove, false, ERR));
+    if (m->save)
+        training_save(m->saved, &other, m->save, 99);
+    m->remove = NULL;
+    m->save = NULL;
+    return 0;
+}
+
+static void repack_beside(ckpt_gc_result *result, fixture *f, meanwhile *m)
+{
+    MUST(ckpt_store_open(&m->store, f->root, NULL, ERR));
+    f->store->progress = do_meanwhile;
+    f->store->payload = m;
+    f->store->note = NULL;
+    repack(result, f, false);
+    ckpt_store_close(m->store);
+    fixture_reopen(f);
+}
+
+static void a_checkpoint_that_is_removed_meanwhile_stays_removed(void **state)
+{
+    fixture *const f = *state;
+    static char ids[STEPS][CKPT_ID_SIZE];
+    char id[CKPT_ID_SIZE];
+    ckpt_gc_result result;
+    train_and_prune(ids, f, 3);
+    meanwhile m = {.remove = ids[STEPS - 3]};
+    repack_beside(&result, f, &m);
+    assert_int_equal(ckpt_find(id, f->store, ids[STEPS - 3], NULL), CKPT_ENOTFOUND);
+    assert_int_equal(count_files(f->store->snapshots_dir), 2);
+    assert_all_good(f);
+}
+
+static void saves_go_on_beside_it(void **state)
+{
+    fixture *const f = *state;
+    static char ids[STEPS][CKPT_ID_SIZE];
+    char id[CKPT_ID_SIZE];
+    ckpt_gc_result result;
+    train_and_prune(ids, f, 3);
+    training *const t = training_new();
+    meanwhile m = {.save = t};
+    repack_beside(&result, f, &m);
+    free(t);
+    MUST(ckpt_find(id, f->store, "step:99", ERR));
+    assert_string_equal(id, m.saved);
+    assert_int_equal(count_files(f->store->snapshots_dir), 4);
+    assert_all_good(f);
+    repack(&result, f, false); /* what the new one is stored as a difference from is gone after that */
+    assert_int_equal(held_bytes(f), 0);
+    assert_all_good(f);
+}
+
 static int stop_later(void *payload, uint64_t done_bytes, uint64_t total_bytes)
 {
     int *const left = payload;
@@ -353,6 +421,8 @@ int main(void)
         STORE_TEST(a_content_that_is_open_can_be_read_to_its_end),
         STORE_TEST(two_at_once_are_one_too_many),
         STORE_TEST(a_damaged_checkpoint_keeps_all_as_it_is),
+        STORE_TEST(a_checkpoint_that_is_removed_meanwhile_stays_removed),
+        STORE_TEST(saves_go_on_beside_it),
         STORE_TEST(stopped_anywhere_it_goes_on_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
