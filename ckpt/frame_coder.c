@@ -11,6 +11,7 @@ typedef struct coder_slot {
     pool_task task; /* first, so that the task is the slot */
     frame_coder *coder;
     unsigned char *data, *coded; /* CODEC_CHUNK_BYTES, CODEC_CHUNK_CODED_MAX */
+    const unsigned char *bytes;  /* of the chunk: data, or lent by the caller */
     size_t size, coded_size;
     uint64_t xxh64;
     codec_plan plan;
@@ -76,9 +77,9 @@ static void slot_code(pool_task *task, unsigned worker)
 
     if (slot->reference.pack && !reference) /* costs space, never a save: the chunk is coded by itself */
         slot->plan.mode = CODEC_PLANES;
-    TRY(codec_encode(&slot->coded_size, slot->coded, frame_reader_codec(reader), &slot->plan, slot->data, slot->size,
+    TRY(codec_encode(&slot->coded_size, slot->coded, frame_reader_codec(reader), &slot->plan, slot->bytes, slot->size,
                      reference, &slot->err));
-    slot->xxh64 = xxh64_of(slot->data, slot->size);
+    slot->xxh64 = xxh64_of(slot->bytes, slot->size);
 out:
     slot->rc = rc;
 }
@@ -98,7 +99,7 @@ static int slot_write(frame_coder *c, coder_slot *slot, ckpt_error *err)
         assert(number == slot->frame);
         sha256_restart(c->frame_stream);
     }
-    TRY(pack_writer_chunk_of(c->writer, slot->coded, slot->coded_size, slot->xxh64, c->frame_stream, slot->data,
+    TRY(pack_writer_chunk_of(c->writer, slot->coded, slot->coded_size, slot->xxh64, c->frame_stream, slot->bytes,
                              slot->size, err));
     if (slot->last)
         sha256_finish(&c->writer->index.frames[slot->frame].hash, c->frame_stream);
@@ -254,9 +255,15 @@ int frame_coder_chunk(unsigned char **data, size_t *size, frame_coder *c, ckpt_e
 
     coder_slot *const slot = &c->slots[c->filled % c->slot_count];
     slot->size = left < CODEC_CHUNK_BYTES ? (size_t)left : CODEC_CHUNK_BYTES;
+    slot->bytes = slot->data;
     *data = slot->data;
     *size = slot->size;
     return rc;
+}
+
+void frame_coder_lend(frame_coder *c, const void *bytes)
+{
+    c->slots[c->filled % c->slot_count].bytes = bytes;
 }
 
 int frame_coder_submit(frame_coder *c, ckpt_error *err)

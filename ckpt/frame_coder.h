@@ -32,6 +32,8 @@ int frame_coder_begin(uint32_t *number, frame_coder *c, const pack_frame *frame,
                       const frame_at *reference, ckpt_error *err);
 /* A slot's memory for the next chunk of CODEC_CHUNK_BYTES (or what is left of the frame). */
 int frame_coder_chunk(unsigned char **data, size_t *size, frame_coder *c, ckpt_error *err);
+/* Instead of filling it: the chunk's bytes, which stay where they are until frame_coder_drain or _free returns. */
+void frame_coder_lend(frame_coder *c, const void *bytes);
 /* Hands the slot on. */
 int frame_coder_submit(frame_coder *c, ckpt_error *err);
 /* Completes a frame that was begun and cannot be filled, with zeros; nothing will refer to it. */

@@ -30,11 +30,21 @@ int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err
         TRY(transform_read(dst, &s->above, &s->account, offset, size, err));
     else
         TRY(s->source->read(s->source, dst, offset, size, err));
-    sha256_update(s->file_stream, dst, size);
-    save_crc_feed(s, offset, dst, size);
-    TRY(saver_progress(s, size, err));
+    TRY(save_take(s, dst, offset, size, err));
 out:
     return rc;
+}
+
+const void *save_view(const saver *s, uint64_t offset, size_t size)
+{
+    return s->source->view && !s->above.below ? s->source->view(s->source, offset, size) : NULL;
+}
+
+int save_take(saver *s, const void *bytes, uint64_t offset, size_t size, ckpt_error *err)
+{
+    sha256_update(s->file_stream, bytes, size);
+    save_crc_feed(s, offset, bytes, size);
+    return saver_progress(s, size, err);
 }
 
 /* Extents, those above PACK_FRAME_BYTES_MAX cut. */

@@ -219,9 +219,13 @@ static int piece_hash(bool *zero, saver *s, piece *p, ckpt_error *err)
     FAIL_IF_NULL(stream, err);
     for (uint64_t done = 0; done < p->size;) {
         const size_t n = p->size - done < CODEC_CHUNK_BYTES ? (size_t)(p->size - done) : CODEC_CHUNK_BYTES;
-        TRY(s->source->read(s->source, s->scratch.buffer, p->offset + done, n, err));
-        xxh128_update(stream, s->scratch.buffer, n);
-        *zero = *zero && bytes_are_zero(s->scratch.buffer, n);
+        const void *bytes = save_view(s, p->offset + done, n);
+        if (!bytes) {
+            TRY(s->source->read(s->source, s->scratch.buffer, p->offset + done, n, err));
+            bytes = s->scratch.buffer;
+        }
+        xxh128_update(stream, bytes, n);
+        *zero = *zero && bytes_are_zero(bytes, n);
         done += n;
     }
     p->hash = xxh128_finish(stream);
@@ -284,7 +288,10 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
         unsigned char *slot = NULL;
         size_t n = 0;
         TRY(frame_coder_chunk(&slot, &n, s->scratch.coder, err));
-        TRY(save_read(s, slot, p->offset + done, n, err));
+        const void *const view = save_view(s, p->offset + done, n);
+        if (view)
+            frame_coder_lend(s->scratch.coder, view);
+        TRY(view ? save_take(s, view, p->offset + done, n, err) : save_read(s, slot, p->offset + done, n, err));
         TRY(frame_coder_submit(s->scratch.coder, err));
         done += n;
     }

@@ -1,6 +1,7 @@
 /* Tensors from memory, saved as a file that exists only as its parts. */
 #include "save_internal.h"
 
+#include "checked.h"
 #include "fail.h"
 
 #include <limits.h>
@@ -88,6 +89,16 @@ static int parts_read(const byte_source *source, void *dst, uint64_t offset, siz
     return 0;
 }
 
+static const void *parts_view(const byte_source *source, uint64_t offset, size_t size)
+{
+    const parts_source *const parts = (const parts_source *)source;
+    const size_t i = parts_tensor(parts, offset);
+
+    if (offset < parts->header_size || !checked_range(offset, size, parts->starts[i + 1]))
+        return NULL;
+    return (const char *)parts->tensors[i].data + (offset - parts->starts[i]);
+}
+
 static int parts_make(parts_source *parts, const char *file_name, const ckpt_value *values, size_t value_count,
                       ckpt_error *err)
 {
@@ -100,7 +111,8 @@ static int parts_make(parts_source *parts, const char *file_name, const ckpt_val
     parts->starts[0] = parts->header_size;
     for (size_t i = 0; i < parts->count; i++)
         parts->starts[i + 1] = parts->starts[i] + tensor_bytes(&parts->tensors[i]);
-    parts->source = (byte_source){.size = parts->starts[parts->count], .read = parts_read, .path = file_name, .fd = -1};
+    parts->source = (byte_source){
+        .size = parts->starts[parts->count], .read = parts_read, .view = parts_view, .path = file_name, .fd = -1};
 out:
     return rc;
 }

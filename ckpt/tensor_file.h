@@ -20,6 +20,8 @@
 typedef struct byte_source {
     uint64_t size;
     int (*read)(const struct byte_source *source, void *dst, uint64_t offset, size_t size, ckpt_error *err);
+    /* Where these bytes stand in memory, for as long as the source lives; NULL: nowhere in one piece. */
+    const void *(*view)(const struct byte_source *source, uint64_t offset, size_t size);
     /* Reads all of the file of that name in the same folder, malloc'ed; NULL where there is no folder. */
     int (*beside)(const struct byte_source *source, char **data, size_t *size, const char *name, size_t size_max,
                   ckpt_error *err);
