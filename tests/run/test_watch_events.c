@@ -40,7 +40,7 @@ static int teardown(void **state)
 
 static void on_event(void *payload, watch_event event, const char *path)
 {
-    static const char *const NAMES[] = {"closed", "written", "folder", "lost"};
+    static const char *const NAMES[] = {"closed", "written", "changed", "folder", "lost"};
     char *const list = payload;
     const size_t used = strlen(list);
     char one[256];
@@ -63,7 +63,7 @@ static void a_file_is_written_then_closed(void **state)
     char list[LIST_SIZE];
     const int fd = open("f/a", O_WRONLY | O_CREAT, 0666);
     assert_int_equal(write(fd, "x", 1), 1);
-    assert_string_equal(take(list), "written f/a\n");
+    assert_string_equal(take(list), "changed f/a\nwritten f/a\n");
     close(fd);
     assert_string_equal(take(list), "closed f/a\n");
 }
@@ -83,7 +83,7 @@ static void a_file_that_is_moved_to_a_name_is_closed_there(void **state)
     (void)state;
     char list[LIST_SIZE];
     assert_int_equal(rename("f/a", "f/b"), 0);
-    assert_string_equal(take(list), "written f/a\nclosed f/b\n");
+    assert_string_equal(take(list), "changed f/a\nclosed f/b\n");
 }
 
 static void paths_in_the_current_folder_have_no_dot(void **state)
@@ -91,7 +91,7 @@ static void paths_in_the_current_folder_have_no_dot(void **state)
     (void)state;
     char list[LIST_SIZE];
     assert_int_equal(rename("f/b", "c"), 0);
-    assert_string_equal(take(list), "written f/b\nclosed c\n");
+    assert_string_equal(take(list), "changed f/b\nclosed c\n");
 }
 
 static void a_new_folder_is_told_of_the_one_it_is_in(void **state)
@@ -99,7 +99,7 @@ static void a_new_folder_is_told_of_the_one_it_is_in(void **state)
     (void)state;
     char list[LIST_SIZE];
     assert_int_equal(mkdir("f/new", 0777), 0);
-    assert_string_equal(take(list), "folder f\nwritten f/new\n");
+    assert_string_equal(take(list), "folder f\nchanged f/new\n");
 }
 
 static void a_folder_that_is_renamed_keeps_its_events(void **state)

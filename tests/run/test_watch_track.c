@@ -86,8 +86,26 @@ static void a_file_that_is_written_on_after_it_was_closed_is_not_whole(void **st
     watch_track *const t = track_of();
     watch_item *const item = item_of(t, "a");
     look(t, item, 100, true, 1500);
-    watch_item_written(item, 1600); /* in the same tick of the file's clock: its mark is the same */
+    watch_item_written(item, true, 1600); /* in the same tick of the file's clock: its mark is the same */
     assert_int_equal(verdict_at(t, item, 1600), WATCH_WAIT);
+    watch_track_free(t);
+}
+
+static void a_file_that_is_open_for_writing_has_to_stand_still_for_longer(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const item = item_of(t, "a");
+    look(t, item, 100, false, 1500);
+    watch_item_written(item, true, 1600);
+    look(t, item, 200, false, 1600);
+    assert_int_equal(verdict_at(t, item, 3600), WATCH_WAIT); /* its writer is slow */
+    look(t, item, 300, true, 5000);
+    assert_int_equal(verdict_at(t, item, 5000), WATCH_SAVE);
+    saved(t, item, 300, 5100);
+    watch_item_written(item, false, 20000); /* another file was moved there */
+    look(t, item, 400, false, 20000);
+    assert_int_equal(wait_until(t, item, 21000), 22000);
     watch_track_free(t);
 }
 
@@ -139,7 +157,7 @@ static void a_file_that_is_closed_twice_in_a_short_time_is_copied(void **state)
     watch_track *const t = track_of();
     watch_item *const item = item_of(t, "a");
     look(t, item, 100, true, 1500);
-    watch_item_written(item, 1900);
+    watch_item_written(item, true, 1900);
     look(t, item, 200, true, 2000);
     assert_int_equal(verdict_at(t, item, 2000), WATCH_COPY);
     watch_track_free(t);
@@ -284,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_file_that_was_closed_is_saved_at_once),
         cmocka_unit_test(a_file_of_which_no_event_tells_is_saved_once_it_stood_still),
         cmocka_unit_test(a_file_that_is_written_on_after_it_was_closed_is_not_whole),
+        cmocka_unit_test(a_file_that_is_open_for_writing_has_to_stand_still_for_longer),
         cmocka_unit_test(what_was_saved_is_not_saved_again),
         cmocka_unit_test(what_an_earlier_watch_saved_is_not_saved_again),
         cmocka_unit_test(a_path_is_saved_once_in_each_interval_of_the_grid),

@@ -52,6 +52,8 @@ static void on_event(void *payload, watch_event event, const char *path)
 
     if (event == WATCH_EVENT_FOLDER || event == WATCH_EVENT_LOST)
         w->scan_ms = sooner(w->scan_ms, now_ms + SCAN_SOON_MS);
+    for (size_t i = 0; event == WATCH_EVENT_LOST && i < watch_track_count(w->track); i++)
+        watch_track_at(w->track, i)->open = false; /* that it was closed may be among what is lost */
     watch_item *item = watch_track_around(w->track, path);
     for (size_t i = 0; !item && event == WATCH_EVENT_CLOSED && i < w->glob_count; i++)
         if (watch_glob_fits(w->globs[i], path))
@@ -61,7 +63,7 @@ static void on_event(void *payload, watch_event event, const char *path)
     item->event = true;
     item->event_closed = event == WATCH_EVENT_CLOSED;
     if (event != WATCH_EVENT_CLOSED)
-        watch_item_written(item, now_ms);
+        watch_item_written(item, event == WATCH_EVENT_WRITTEN, now_ms);
 }
 
 static int take_events(watch *w, ckpt_error *err)
@@ -313,6 +315,11 @@ static int watch_open(watch *w, const watch_options *options, ckpt_error *err)
     }
     for (size_t i = 0; i < options->pattern_count; i++)
         TRY(add_pattern(w, options->patterns[i], err));
+    for (size_t i = 0; options->metrics && i < metric_log_count(options->metrics); i++) {
+        const char *const key = metric_log_key(options->metrics, i);
+        FAIL_IF(strcmp(key, WATCH_META_FOLDER) == 0 || strcmp(key, CKPT_META_LOSSY) == 0, err, CKPT_EUSAGE,
+                "metric %s: that name has a meaning of its own", key);
+    }
     w->timing =
         (watch_timing){.every_ms = options->every_ms, .settle_ms = options->settle_ms, .start_ms = watch_now_ms()};
     TRY(watch_track_new(&w->track, &w->timing, err));

@@ -150,7 +150,8 @@ static void tell(watch_events *e, const struct inotify_event *event, watch_event
     else if (path_join(path, folder, event->name, NULL))
         return;
     const bool closed = event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO);
-    each(payload, closed ? WATCH_EVENT_CLOSED : WATCH_EVENT_WRITTEN, path);
+    const bool written = event->mask & IN_MODIFY;
+    each(payload, closed ? WATCH_EVENT_CLOSED : written ? WATCH_EVENT_WRITTEN : WATCH_EVENT_CHANGED, path);
 }
 
 int watch_events_take(watch_events *e, watch_event_fn each, void *payload, ckpt_error *err)

@@ -12,7 +12,8 @@
 
 typedef enum watch_event {
     WATCH_EVENT_CLOSED,  /* closed after writing, or moved to this name */
-    WATCH_EVENT_WRITTEN, /* made, written on, removed, moved away */
+    WATCH_EVENT_WRITTEN, /* written on: it is open until it is closed */
+    WATCH_EVENT_CHANGED, /* made, removed, moved away */
     WATCH_EVENT_FOLDER,  /* a folder came or went: look around; the path is the folder it is in */
     WATCH_EVENT_LOST     /* some events are lost: look at everything; the path is "" */
 } watch_event;

@@ -153,6 +153,8 @@ void watch_item_look(watch_track *t, watch_item *item, const watch_mark *mark, b
         item->since_ms = now_ms;
         item->closed = false;
     }
+    if (closed)
+        item->open = false;
     if (closed && !(same && item->closed)) {
         item->restless |= item->closed_ms && now_ms - item->closed_ms < t->timing.settle_ms && !folder;
         item->closed_ms = now_ms;
@@ -170,9 +172,10 @@ void watch_item_gone(watch_item *item, uint64_t now_ms)
 }
 
 /* Its mark may look the same all the same: times of files come in ticks. */
-void watch_item_written(watch_item *item, uint64_t now_ms)
+void watch_item_written(watch_item *item, bool open, uint64_t now_ms)
 {
     item->closed = false;
+    item->open |= open;
     item->since_ms = now_ms;
 }
 
@@ -221,15 +224,16 @@ void watch_item_failed(watch_track *t, watch_item *item, uint64_t now_ms)
 
 /* ---- Verdicts ---- */
 
-static bool is_settled(const watch_track *t, const watch_item *item, uint64_t now_ms)
+/* Since when it stands still for long enough. Whoever has it open for writing may only be slow. */
+static uint64_t settled_at(const watch_track *t, const watch_item *item)
 {
-    return now_ms >= item->since_ms + t->timing.settle_ms;
+    return item->since_ms + t->timing.settle_ms * (item->open ? WATCH_OPEN_SETTLES : 1);
 }
 
 /* A folder is closed by none of its files. */
 static bool is_whole(const watch_track *t, const watch_item *item, uint64_t now_ms)
 {
-    return (item->closed && !item->folder) || is_settled(t, item, now_ms);
+    return (item->closed && !item->folder) || now_ms >= settled_at(t, item);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -255,7 +259,7 @@ watch_verdict watch_item_judge(uint64_t *at_ms, const watch_track *t, const watc
         return item->restless ? WATCH_COPY : WATCH_SAVE;
     const uint64_t forced_ms =
         item->folder ? WATCH_NEVER : later(later(item->due_ms, item->fresh_ms) + t->timing.every_ms, item->retry_ms);
-    *at_ms = sooner(item->since_ms + t->timing.settle_ms, forced_ms);
+    *at_ms = sooner(settled_at(t, item), forced_ms);
     return now_ms >= forced_ms ? WATCH_FORCED : WATCH_WAIT;
 }
 
@@ -275,7 +279,7 @@ watch_verdict watch_track_judge_all(uint64_t *at_ms, const watch_track *t, uint6
         if (watch_item_judge(&ignored, t, item, now_ms) != WATCH_REST)
             fresh_ms = sooner(fresh_ms, item->fresh_ms);
         due_ms = later(due_ms, item->due_ms);
-        settled_ms = later(settled_ms, item->since_ms + t->timing.settle_ms);
+        settled_ms = later(settled_ms, settled_at(t, item));
         restless |= item->restless;
         whole &= is_whole(t, item, now_ms);
     }

@@ -17,8 +17,9 @@
 
 #include <stddef.h>
 
-#define WATCH_NEVER    UINT64_MAX
-#define WATCH_RETRY_MS 250 /* between two tries to catch a file of which no event tells */
+#define WATCH_NEVER        UINT64_MAX
+#define WATCH_OPEN_SETTLES 15  /* times settle_ms, for a file that is known to be open for writing */
+#define WATCH_RETRY_MS     250 /* between two tries to catch a file of which no event tells */
 
 typedef struct watch_timing {
     uint64_t every_ms, settle_ms;
@@ -31,6 +32,7 @@ typedef struct watch_item {
     bool gone;
     watch_mark seen;
     uint64_t since_ms;  /* when `seen` was first seen */
+    bool open;          /* an event told that it was written on, and none that it was closed since */
     bool closed;        /* an event told that it was closed as `seen` is */
     uint64_t closed_ms; /* when that was last so; 0: never */
     bool restless;      /* see above */
@@ -74,8 +76,8 @@ void watch_track_forget(watch_track *t, watch_item *item);
 void watch_item_look(watch_track *t, watch_item *item, const watch_mark *mark, bool folder, bool closed,
                      uint64_t now_ms);
 void watch_item_gone(watch_item *item, uint64_t now_ms);
-/* An event told that it is being written on. */
-void watch_item_written(watch_item *item, uint64_t now_ms);
+/* An event told that it changed, and with `open` that it was written on and not closed so far. */
+void watch_item_written(watch_item *item, bool open, uint64_t now_ms);
 /* Known from an earlier run to have been saved as this. */
 void watch_item_known(watch_item *item, const watch_mark *mark);
 
