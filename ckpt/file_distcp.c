@@ -54,6 +54,7 @@ static int distcp_parse(tensor_file *out, const byte_source *source, ckpt_error 
     dcp_metadata metadata = {0};
     const char *const file = path_base(source->path);
     size_t parts = 0;
+    uint64_t end = 0;
 
     TRY(metadata_load(&metadata, source, err));
     for (size_t i = 0; i < metadata.count; i++) {
@@ -64,6 +65,9 @@ static int distcp_parse(tensor_file *out, const byte_source *source, ckpt_error 
         parts++;
         out->cut_off = !checked_range(part->offset, part->size, source->size);
         FAIL_IF(out->cut_off, err, CKPT_EFORMAT, "%.200s: lies outside of the file", part->name);
+        /* Each byte is looked at once, however many parts there are said to be. */
+        FAIL_IF(part->offset < end, err, CKPT_EFORMAT, "%.200s: begins before the part before it ends", part->name);
+        end = part->offset + part->size;
         part_name(name, part);
         TRY(tensor_file_add_part(out, &FORMAT_TORCH, source, part->offset, part->size, name, err));
     }

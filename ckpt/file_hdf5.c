@@ -19,32 +19,29 @@
 #define SUPERBLOCK_MAX 96
 #define ADDRESS_SIZE   8
 #define DEPTH_MAX      64
-#define OBJECTS_MAX    (1u << 20) /* visited, in all */
-#define TREE_HEAD      24
-#define TREE_DEPTH_MAX 16
-#define LEAF_HEAD      8
-#define LEAF_ROW       40
-#define HEAP_HEAD      32
-#define LINK_SYMBOLIC  2
+/* Objects and nodes are visited once in an honest file; those with several names a few times. */
+#define BYTES_PER_OBJECT 32
+#define OBJECTS_FREE     4096
+#define READS_PER_BYTE   4
+#define READS_FREE       (UINT64_C(16) << 20)
+#define TREE_HEAD        24
+#define TREE_DEPTH_MAX   16
+#define LEAF_HEAD        8
+#define LEAF_ROW         40
+#define HEAP_HEAD        32
+#define LINK_SYMBOLIC    2
 
 typedef struct hdf5 {
-    const byte_source *source;
+    hdf5_reader reader;
     hdf5_dataset_fn each;
     void *payload;
-    uint64_t objects;
+    uint64_t objects_left;
     unsigned depth;
     size_t name_size;
     char name[TENSOR_FILE_NAME_MAX + 1];
 } hdf5;
 
 static int object_visit(hdf5 *h, uint64_t address, ckpt_error *err);
-
-static int read_range(void *dst, const hdf5 *h, uint64_t at, size_t size, ckpt_error *err)
-{
-    if (!checked_range(at, size, h->source->size))
-        return error_set(err, CKPT_EFORMAT, "hdf5: an address lies outside of the file");
-    return h->source->read(h->source, dst, at, size, err);
-}
 
 /* ---- Links ------------------------------------------------------------------------------------------------------ */
 
@@ -79,15 +76,15 @@ typedef struct names {
     uint64_t at, size;
 } names;
 
-static int heap_read(names *out, const hdf5 *h, uint64_t address, ckpt_error *err)
+static int heap_read(names *out, hdf5 *h, uint64_t address, ckpt_error *err)
 {
     int rc = 0;
     unsigned char head[HEAP_HEAD];
 
-    TRY(read_range(head, h, address, sizeof head, err));
+    TRY(hdf5_read(head, &h->reader, address, sizeof head, err));
     FAIL_IF(memcmp(head, "HEAP", 4) != 0, err, CKPT_EFORMAT, "hdf5: a group has no names");
     *out = (names){load_u64(head + 24), load_u64(head + 8)};
-    FAIL_IF(!checked_range(out->at, out->size, h->source->size), err, CKPT_EFORMAT,
+    FAIL_IF(!checked_range(out->at, out->size, h->reader.source->size), err, CKPT_EFORMAT,
             "hdf5: an address lies outside of the file");
 out:
     return rc;
@@ -103,7 +100,7 @@ static int row_visit(hdf5 *h, const names *n, const unsigned char *row, ckpt_err
     if (load_u32(row + 16) == LINK_SYMBOLIC)
         goto out;
     const size_t size = n->size - at < HDF5_LINK_MAX ? (size_t)(n->size - at) : HDF5_LINK_MAX;
-    TRY(read_range(name, h, n->at + at, size, err));
+    TRY(hdf5_read(name, &h->reader, n->at + at, size, err));
     name[size] = 0;
     if (strlen(name) < size)
         TRY(link_visit(h, name, strlen(name), load_u64(row + 8), err));
@@ -117,12 +114,12 @@ static int leaf_visit(hdf5 *h, const names *n, uint64_t address, ckpt_error *err
     unsigned char head[LEAF_HEAD];
     unsigned char *rows = NULL;
 
-    TRY(read_range(head, h, address, sizeof head, err));
+    TRY(hdf5_read(head, &h->reader, address, sizeof head, err));
     FAIL_IF(memcmp(head, "SNOD", 4) != 0, err, CKPT_EFORMAT, "hdf5: a group has no list");
     const size_t count = load_u16(head + 6);
     rows = malloc(count * LEAF_ROW + 1);
     FAIL_IF_NULL(rows, err);
-    TRY(read_range(rows, h, address + LEAF_HEAD, count * LEAF_ROW, err));
+    TRY(hdf5_read(rows, &h->reader, address + LEAF_HEAD, count * LEAF_ROW, err));
     for (size_t i = 0; i < count; i++)
         TRY(row_visit(h, n, rows + i * LEAF_ROW, err));
 out:
@@ -136,15 +133,16 @@ static int tree_visit(hdf5 *h, const names *n, uint64_t address, unsigned depth,
     unsigned char head[TREE_HEAD];
     unsigned char *rows = NULL;
 
-    FAIL_IF(++h->objects > OBJECTS_MAX, err, CKPT_EFORMAT, "hdf5: objects refer to each other too often");
-    TRY(read_range(head, h, address, sizeof head, err));
+    FAIL_IF(h->objects_left == 0, err, CKPT_EFORMAT, "hdf5: objects refer to each other too often");
+    h->objects_left--;
+    TRY(hdf5_read(head, &h->reader, address, sizeof head, err));
     FAIL_IF(memcmp(head, "TREE", 4) != 0 || head[4] != 0 || depth == TREE_DEPTH_MAX, err, CKPT_EFORMAT,
             "hdf5: a group has no tree");
     const unsigned level = head[5];
     const size_t count = load_u16(head + 6);
     rows = malloc(count * 2 * ADDRESS_SIZE + 1);
     FAIL_IF_NULL(rows, err);
-    TRY(read_range(rows, h, address + TREE_HEAD, count * 2 * ADDRESS_SIZE, err));
+    TRY(hdf5_read(rows, &h->reader, address + TREE_HEAD, count * 2 * ADDRESS_SIZE, err));
     for (size_t i = 0; i < count; i++) { /* a key before each child, and one behind the last */
         const uint64_t child = load_u64(rows + i * 2 * ADDRESS_SIZE + ADDRESS_SIZE);
         TRY(level ? tree_visit(h, n, child, depth + 1, err) : leaf_visit(h, n, child, err));
@@ -162,11 +160,12 @@ static int object_visit(hdf5 *h, uint64_t address, ckpt_error *err)
     hdf5_object object;
     names n;
 
-    FAIL_IF(++h->objects > OBJECTS_MAX, err, CKPT_EFORMAT, "hdf5: objects refer to each other too often");
+    FAIL_IF(h->objects_left == 0, err, CKPT_EFORMAT, "hdf5: objects refer to each other too often");
+    h->objects_left--;
     if (h->depth == DEPTH_MAX)
         return 0;
     h->depth++;
-    TRY(hdf5_object_read(&object, h->source, address, link_visit, h, err));
+    TRY(hdf5_object_read(&object, &h->reader, address, link_visit, h, err));
     if (object.dataset || object.chunked) {
         const char *const name = h->name_size ? h->name : TENSOR_NAME_ALONE;
         if (tensor_name_valid(name))
@@ -189,13 +188,13 @@ static bool hdf5_probe(const unsigned char *head, size_t head_size, uint64_t siz
 }
 
 /* Addresses of the root group's header and of the end of the file. */
-static int superblock_read(uint64_t *root, uint64_t *end, const hdf5 *h, ckpt_error *err)
+static int superblock_read(uint64_t *root, uint64_t *end, hdf5 *h, ckpt_error *err)
 {
     int rc = 0;
     unsigned char block[SUPERBLOCK_MAX] = {0};
-    const uint64_t size = h->source->size;
+    const uint64_t size = h->reader.source->size;
 
-    TRY(read_range(block, h, 0, size < sizeof block ? (size_t)size : sizeof block, err));
+    TRY(hdf5_read(block, &h->reader, 0, size < sizeof block ? (size_t)size : sizeof block, err));
     const unsigned version = block[8];
     const bool old = version <= 1;
     const size_t base = old ? (version == 0 ? 24 : 28) : 12;
@@ -212,7 +211,11 @@ static int datasets_visit(bool *cut_off, const byte_source *source, hdf5_dataset
                           ckpt_error *err)
 {
     int rc = 0;
-    hdf5 h = {.source = source, .each = each, .payload = payload};
+    hdf5 h = {
+        .reader = {source, source->size < UINT64_MAX / 8 ? source->size * READS_PER_BYTE + READS_FREE : UINT64_MAX},
+        .objects_left = source->size / BYTES_PER_OBJECT + OBJECTS_FREE,
+        .each = each,
+        .payload = payload};
     uint64_t root = 0, end = 0;
 
     TRY(superblock_read(&root, &end, &h, err));

@@ -30,7 +30,7 @@ typedef struct block {
 } block;
 
 typedef struct header {
-    const byte_source *source;
+    hdf5_reader *reader;
     hdf5_object *out;
     hdf5_link_fn link;
     void *payload;
@@ -50,11 +50,14 @@ typedef struct message {
     uint64_t at; /* of the data, in the file */
 } message;
 
-static int read_range(void *dst, const byte_source *source, uint64_t at, size_t size, ckpt_error *err)
+int hdf5_read(void *dst, hdf5_reader *reader, uint64_t at, uint64_t size, ckpt_error *err)
 {
-    if (!checked_range(at, size, source->size))
+    if (!checked_range(at, size, reader->source->size))
         return error_set(err, CKPT_EFORMAT, "hdf5: an address lies outside of the file");
-    return size ? source->read(source, dst, at, size, err) : 0;
+    if (size > reader->left)
+        return error_set(err, CKPT_EFORMAT, "hdf5: objects refer to each other too often");
+    reader->left -= size;
+    return size ? reader->source->read(reader->source, dst, at, (size_t)size, err) : 0;
 }
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
@@ -256,7 +259,7 @@ static int block_read(header *h, block where, ckpt_error *err)
     FAIL_IF(where.size > HDF5_BLOCK_MAX, err, CKPT_EFORMAT, "hdf5: a header is too long");
     bytes = malloc((size_t)where.size + 1);
     FAIL_IF_NULL(bytes, err);
-    TRY(read_range(bytes, h->source, where.at, (size_t)where.size, err));
+    TRY(hdf5_read(bytes, h->reader, where.at, where.size, err));
     for (size_t at = 0; where.size - at >= head;) {
         const unsigned char *const start = bytes + at;
         message m = {.data = start + head, .at = where.at + at + head};
@@ -278,13 +281,13 @@ static int header_begin(header *h, uint64_t address, ckpt_error *err)
     int rc = 0;
     unsigned char start[VERSION_1_SIZE];
 
-    TRY(read_range(start, h->source, address, sizeof start, err));
+    TRY(hdf5_read(start, h->reader, address, sizeof start, err));
     if (memcmp(start, "OHDR", 4) == 0 && start[4] == 2) {
         const unsigned flags = start[5];
         const size_t width = (size_t)1 << (flags & 3);
         uint64_t at = address + VERSION_2_SIZE + (flags & 32 ? 16u : 0u) + (flags & 16 ? 4u : 0u), size = 0;
         unsigned char sizes[8];
-        TRY(read_range(sizes, h->source, at, width, err));
+        TRY(hdf5_read(sizes, h->reader, at, width, err));
         for (size_t i = width; i-- > 0;)
             size = size << 8 | sizes[i];
         h->version = 2;
@@ -299,11 +302,11 @@ out:
     return rc;
 }
 
-int hdf5_object_read(hdf5_object *out, const byte_source *source, uint64_t address, hdf5_link_fn link, void *payload,
+int hdf5_object_read(hdf5_object *out, hdf5_reader *reader, uint64_t address, hdf5_link_fn link, void *payload,
                      ckpt_error *err)
 {
     int rc = 0;
-    header h = {.source = source, .out = out, .link = link, .payload = payload};
+    header h = {.reader = reader, .out = out, .link = link, .payload = payload};
 
     *out = (hdf5_object){.tree = HDF5_NO_ADDRESS, .heap = HDF5_NO_ADDRESS};
     TRY(header_begin(&h, address, err));
@@ -318,8 +321,8 @@ int hdf5_object_read(hdf5_object *out, const byte_source *source, uint64_t addre
         goto out;
     }
     out->view.offset = out->view.span_bytes ? h.data : 0; /* one without elements has no place */
-    out->dataset =
-        out->view.span_bytes <= h.data_size && checked_range(out->view.offset, out->view.span_bytes, source->size);
+    out->dataset = out->view.span_bytes <= h.data_size &&
+                   checked_range(out->view.offset, out->view.span_bytes, reader->source->size);
 out:
     return rc;
 }

@@ -33,8 +33,17 @@ typedef struct hdf5_object {
 /* Called for each link that stands in the header itself; a non-zero return ends the reading and is returned. */
 typedef int (*hdf5_link_fn)(void *payload, const char *name, size_t name_size, uint64_t address, ckpt_error *err);
 
+/* The bytes of a file of which each is read a few times in an honest one; shared by all who read it. */
+typedef struct hdf5_reader {
+    const byte_source *source;
+    uint64_t left; /* bytes that may still be read */
+} hdf5_reader;
+
+/* CKPT_EFORMAT when the range lies outside of the file, or too much was read. */
+int hdf5_read(void *dst, hdf5_reader *reader, uint64_t at, uint64_t size, ckpt_error *err);
+
 /* Reads the header at `address`. What is not understood leaves `dataset` false. CKPT_EFORMAT when it is no header. */
-int hdf5_object_read(hdf5_object *out, const byte_source *source, uint64_t address, hdf5_link_fn link, void *payload,
+int hdf5_object_read(hdf5_object *out, hdf5_reader *reader, uint64_t address, hdf5_link_fn link, void *payload,
                      ckpt_error *err);
 
 #endif

@@ -94,6 +94,50 @@ static void metadata_that_lie_are_refused(void **state)
     ASSERT_METADATA_REFUSED("\x80\2", "ends without STOP");
 }
 
+/* `.metadata` of this text beside a file of 100 bytes. */
+static char *metadata_bytes;
+static size_t metadata_size;
+
+static int beside(const byte_source *source, char **data, size_t *size, const char *name, size_t size_max,
+                  ckpt_error *err)
+{
+    (void)source, (void)err;
+    assert_string_equal(name, DCP_METADATA_NAME);
+    assert_true(metadata_size <= size_max);
+    *data = malloc(metadata_size);
+    assert_non_null(*data);
+    memcpy(*data, metadata_bytes, metadata_size);
+    *size = metadata_size;
+    return 0;
+}
+
+static void assert_file_refused(const void *metadata, size_t size, const char *expected)
+{
+    static const char ZEROS[100] = "PK\3\4";
+    byte_source source;
+    tensor_file file;
+    char why[256];
+    metadata_bytes = (char *)(uintptr_t)metadata;
+    metadata_size = size;
+    byte_source_memory(&source, ZEROS, sizeof ZEROS, "folder/f");
+    source.beside = beside;
+    assert_int_equal(tensor_file_read(&file, why, &source, NULL), 0);
+    assert_string_equal(file.format, "opaque");
+    if (!strstr(why, expected))
+        fail_msg("'%s' does not hold '%s'", why, expected);
+    tensor_file_clear(&file);
+}
+
+static void parts_outside_of_the_file_and_over_each_other_are_refused(void **state)
+{
+    static const char OUTSIDE[] = PART(NAME_A, TEXT("\1", "f"), "K\x32", "K\x33");
+    static const char OVER[] = METADATA(INDEX(NAME_A) INFO(TEXT("\1", "f"), "K\0", "K\x32") INDEX(NAME_A)
+                                            INFO(TEXT("\1", "f"), "K\x31", "K\1"));
+    (void)state;
+    assert_file_refused(OUTSIDE, sizeof OUTSIDE - 1, "a: lies outside of the file");
+    assert_file_refused(OVER, sizeof OVER - 1, "a: begins before the part before it ends");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +146,7 @@ int main(void)
         cmocka_unit_test(the_metadata_names_every_part_with_its_place),
         cmocka_unit_test(metadata_put_together_by_hand_are_read),
         cmocka_unit_test(metadata_that_lie_are_refused),
+        cmocka_unit_test(parts_outside_of_the_file_and_over_each_other_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,18 @@ static void a_group_within_itself_ends(void **state)
     input_free(&in);
 }
 
+/* All members of the root group are the root group: 4 to the power of 64 paths. */
+static void groups_that_are_all_within_each_other_are_refused(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/old.h5");
+    char *const rows = in.data + place_of("SNOD") + 8;
+    for (size_t i = 0; i < 4; i++)
+        memcpy(rows + i * 40 + 8, in.data + 64, 8);
+    assert_refused(in.data, in.size, "refer to each other too often");
+    input_free(&in);
+}
+
 static void a_signature_alone_is_refused(void **state)
 {
     (void)state;
@@ -117,6 +129,7 @@ int main(void)
         cmocka_unit_test(places_outside_of_the_file_are_refused),
         cmocka_unit_test(nodes_that_are_none_are_refused),
         cmocka_unit_test(a_group_within_itself_ends),
+        cmocka_unit_test(groups_that_are_all_within_each_other_are_refused),
         cmocka_unit_test(a_signature_alone_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
