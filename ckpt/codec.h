@@ -43,7 +43,12 @@ typedef struct codec_plan {
     int level;       /* of zstd; 0: entropy coding without a search for repeats */
     unsigned rotate; /* bits by which elements are rotated before they are cut into byte planes */
     unsigned number; /* of CONTEXT: a context_number */
-    uint32_t period; /* elements in a row of the tensor, for CONTEXT and SYMBOLS; 0: not known */
+    /* For CONTEXT and SYMBOLS, what is known of the tensor's shape. */
+    uint32_t period; /* elements in a row, 0: not known */
+    struct codec_grid {
+        uint32_t planes, inner; /* places of a convolution's kernel, and elements that follow one another at each; 0 */
+        uint64_t first_byte;    /* of the chunk, in the tensor */
+    } grid;
     bool thorough;   /* code each chunk in all ways that may pay, and keep the smallest */
 } codec_plan;
 

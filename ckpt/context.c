@@ -13,6 +13,7 @@ enum {
     FLAG_TURNED = 0x10,
     FLAG_PLACES = 0x20,
     FLAG_GROWTH = 0x40,
+    FLAG_NEIGHBOURS = 0x80,
     BLOCK_MASK = 0x1f,
     LANES_FROM = 5,
     BLOCK_LOG2_MIN = 5, /* of CONTEXT_BLOCK_MIN */
@@ -45,42 +46,123 @@ static int head_read(context_head *h, const unsigned char *in, size_t size, bool
                    .turned = in[0] & FLAG_TURNED,
                    .places = in[0] & FLAG_PLACES,
                    .growth = in[0] & FLAG_GROWTH,
+                   .neighbours = in[0] & FLAG_NEIGHBOURS,
                    .place_from = in[2]},
         .block_log2 = in[3] & BLOCK_MASK,
         .lanes_log2 = in[3] >> LANES_FROM,
         .period = load_u16(in + 4),
         .side_size = load_u32(in + 6) & 0xffffff,
         .bits_size = load_u32(in + 8) >> 8,
+        .size = CONTEXT_HEAD_SIZE + (in[0] & FLAG_NEIGHBOURS ? CONTEXT_GRID_SIZE : 0),
     };
-    FAIL_IF(l->number > CONTEXT_XOR || in[0] >> 7 || l->zeros >= 8 * l->width || l->place_from >= 8 * l->width, err,
+    FAIL_IF(l->number > CONTEXT_XOR || l->zeros >= 8 * l->width || l->place_from >= 8 * l->width, err,
             CKPT_EDATA, "unknown flags of a context coded chunk");
-    FAIL_IF(!has_reference && (l->number != CONTEXT_RAW || l->places), err, CKPT_EDATA,
+    FAIL_IF(!has_reference && (l->number != CONTEXT_RAW || (l->places && !l->neighbours)), err, CKPT_EDATA,
             "a chunk without reference is coded against one");
     FAIL_IF(l->growth && (l->number != CONTEXT_SUB || l->zeros || l->width < 4), err, CKPT_EDATA,
             "growth of elements of %u bytes", l->width);
     FAIL_IF(h->block_log2 < BLOCK_LOG2_MIN || h->lanes_log2 < LANES_LOG2_MIN || h->lanes_log2 > LANES_LOG2_MAX ||
                 h->period > CONTEXT_PERIOD_MAX,
             err, CKPT_EDATA, "blocks, lanes or columns of a context coded chunk");
-    FAIL_IF(size - CONTEXT_HEAD_SIZE < h->side_size || size - CONTEXT_HEAD_SIZE - h->side_size < h->bits_size, err,
+    FAIL_IF(size < h->size || size - h->size < h->side_size || size - h->size - h->side_size < h->bits_size, err,
             CKPT_EDATA, "coded chunk ends too early");
+    FAIL_IF(l->neighbours && (l->width != 4 || l->zeros || !l->places || l->number == CONTEXT_XOR ||
+                              l->turned != (l->number == CONTEXT_SUB)),
+            err, CKPT_EDATA, "neighbours of what is no float");
+    if (l->neighbours)
+        h->grid = (context_grid){.planes = in[12], .inner = load_u16(in + 13), .before = load_u16(in + 15)};
 out:
     return rc;
 }
 
-/* ---- Rows and columns of a run ---- */
+/* ---- Order ---- */
 
-context_place context_place_first(size_t count)
+bool context_grid_set(context_grid *g, const context_layout *layout, size_t count)
 {
-    return context_place_next((context_place){0}, count, 0);
+    if (!layout->neighbours) {
+        *g = (context_grid){.planes = 1, .inner = 1, .groups = count, .plane_size = count};
+        return true;
+    }
+    const size_t group = (size_t)g->planes * g->inner;
+    if (g->planes < 2 || g->planes > CONTEXT_PLANES_MAX || g->inner < 1 || group > CONTEXT_GROUP_MAX ||
+        g->before >= group || count < g->before + group)
+        return false;
+    g->groups = (count - g->before) / group;
+    g->plane_size = g->groups * g->inner;
+    return true;
 }
 
-context_place context_place_next(context_place p, size_t count, unsigned period)
+void context_grid_gather(uint32_t *out, const context_grid *g, const void *elements, size_t count)
 {
-    const size_t first = p.first + p.count;
+    const unsigned char *const in = (const unsigned char *)elements + 4 * g->before;
+    const size_t body = g->planes * g->plane_size;
+
+    for (size_t group = 0; group < g->groups; group++)
+        for (unsigned p = 0; p < g->planes; p++)
+            memcpy(out + p * g->plane_size + group * g->inner, in + 4 * (group * g->planes + p) * g->inner,
+                   4 * (size_t)g->inner);
+    memcpy(out + body, elements, 4 * g->before);
+    memcpy(out + body + g->before, in + 4 * body, 4 * (count - body - g->before));
+}
+
+void context_grid_scatter(void *elements, const context_grid *g, const uint32_t *in, size_t count)
+{
+    unsigned char *const out = (unsigned char *)elements + 4 * g->before;
+    const size_t body = g->planes * g->plane_size;
+
+    for (size_t group = 0; group < g->groups; group++)
+        for (unsigned p = 0; p < g->planes; p++)
+            memcpy(out + 4 * (group * g->planes + p) * g->inner, in + p * g->plane_size + group * g->inner,
+                   4 * (size_t)g->inner);
+    memcpy(elements, in + body, 4 * g->before);
+    memcpy(out + 4 * body, in + body + g->before, 4 * (count - body - g->before));
+}
+
+/* ---- Runs ---- */
+
+static context_place place_at(size_t first, const context_side *side, size_t count)
+{
+    const context_grid *const g = &side->grid;
+    const size_t plane = first / g->plane_size, at = first % g->plane_size;
+    size_t n = g->plane_size - at < count - first ? g->plane_size - at : count - first;
+
+    n = n < CONTEXT_RUN ? n : CONTEXT_RUN;
     return (context_place){.first = first,
-                           .count = count - first < CONTEXT_RUN ? count - first : CONTEXT_RUN,
-                           .column = period ? (unsigned)((p.column + p.count) % period) : 0};
+                           .count = n,
+                           .column = side->period ? (unsigned)(at % side->period) : 0,
+                           .plane = plane < g->planes ? (unsigned)plane : 0};
 }
+
+context_place context_place_first(const context_side *side, size_t count)
+{
+    return place_at(0, side, count);
+}
+
+context_place context_place_next(context_place p, const context_side *side, size_t count)
+{
+    return place_at(p.first + p.count, side, count);
+}
+
+void context_run_approach(uint32_t approached[CONTEXT_RUN], uint32_t grown[CONTEXT_RUN], const context_kernel *kernel,
+                          const context_side *side, const uint32_t *reference, const int16_t *growth,
+                          const float *value, context_place p)
+{
+    float prediction[CONTEXT_RUN];
+
+    kernel->predict(prediction, value + p.first, side->grid.plane_size, side->plane_weight[p.plane],
+                    context_lags(&side->grid, p.plane), p.count);
+    if (!reference) {
+        memcpy(approached, prediction, p.count * sizeof *approached);
+        return;
+    }
+    memcpy(grown, reference + p.first, p.count * sizeof *grown);
+    kernel->grow(grown, sizeof *grown, growth, p.count);
+    memcpy(approached, grown, p.count * sizeof *approached);
+    if (p.plane > 0)
+        kernel->approach(approached, prediction, p.count);
+}
+
+/* ---- Rows and columns of a run ---- */
 
 void context_columns_continue(context_side *side)
 {
@@ -159,42 +241,108 @@ static void cuts_fill(context_cuts *cuts, const context_alphabet *a)
     }
 }
 
-static int decode_runs(unsigned char *dst, size_t count, codec *c, const context_head *h, rans_decoder *rans,
-                       const unsigned char *bits, const unsigned char *reference, ckpt_error *err)
-{
-    int rc = 0;
-    const context_kernel *const kernel = c->context_kernel;
-    const context_layout *const l = &h->layout;
-    context_side *const side = &c->context->side;
-    const bool columns = context_has_columns(side);
-    const uint64_t bits_end = 8 * (uint64_t)h->bits_size;
-    uint8_t level[CONTEXT_RUN], table[CONTEXT_RUN], symbol[CONTEXT_RUN], places[256];
-    int16_t growth[CONTEXT_RUN];
-    unsigned char numbers[CONTEXT_RUN * 8] __attribute__((aligned(64)));
+/* All that decoding the runs of a chunk needs. */
+typedef struct run_decoder {
+    const context_kernel *kernel;
+    rans_decode_fn *rans_decode;
+    context_scratch *scratch;
+    const context_head *head;
+    rans_decoder rans;
     context_sums sums;
     context_cuts cuts;
-    uint64_t at = 0;
+    uint8_t places[256];
+    bool columns;
+    const unsigned char *bits;
+    uint64_t bits_at;
+} run_decoder;
 
-    context_sums_fill(&sums, side->table);
-    context_places_fill(places, side);
-    cuts_fill(&cuts, &side->alphabet);
-    for (context_place p = context_place_first(count); p.count > 0; p = context_place_next(p, count, side->period)) {
+static void run_decoder_start(run_decoder *d, const codec *c, const context_head *h, const unsigned char *bits)
+{
+    const context_side *const side = &c->context->side;
+
+    d->kernel = c->context_kernel;
+    d->rans_decode = c->rans_decode;
+    d->scratch = c->context;
+    d->head = h;
+    d->columns = context_has_columns(side);
+    d->bits = bits;
+    d->bits_at = 0;
+    context_sums_fill(&d->sums, side->table);
+    context_places_fill(d->places, side);
+    cuts_fill(&d->cuts, &side->alphabet);
+}
+
+/* The numbers of one run, whose place bytes are in `reference`. */
+static int decode_numbers(void *numbers, run_decoder *d, const void *reference, context_place p, ckpt_error *err)
+{
+    int rc = 0;
+    const context_layout *const l = &d->head->layout;
+    const context_side *const side = &d->scratch->side;
+    const uint64_t bits_left = 8 * (uint64_t)d->head->bits_size - d->bits_at;
+    uint8_t level[CONTEXT_RUN], table[CONTEXT_RUN], symbol[CONTEXT_RUN];
+
+    if (l->places)
+        d->kernel->places(level, l, reference, d->places, p.count);
+    context_run_sums(table, d->kernel, side, l->places ? level : side->place, !l->places, d->columns, &d->sums, p);
+    d->rans_decode(&d->rans, symbol, table, p.count, d->scratch->slots);
+    /* Counting is only needed where the end is near. */
+    if (bits_left < (uint64_t)p.count * d->cuts.bits_max)
+        FAIL_IF(run_bits(&side->alphabet, symbol, p.count) > bits_left, err, CKPT_EDATA,
+                "raw bits of a coded chunk end too early");
+    d->kernel->join(numbers, l->width, &d->cuts, symbol, d->bits, &d->bits_at, p.count);
+out:
+    return rc;
+}
+
+typedef union run_numbers {
+    uint64_t widest[CONTEXT_RUN];
+} run_numbers;
+
+static int decode_runs(unsigned char *dst, size_t count, run_decoder *d, const unsigned char *reference,
+                       ckpt_error *err)
+{
+    int rc = 0;
+    const context_layout *const l = &d->head->layout;
+    const context_side *const side = &d->scratch->side;
+    run_numbers numbers;
+    int16_t growth[CONTEXT_RUN];
+
+    for (context_place p = context_place_first(side, count); p.count > 0; p = context_place_next(p, side, count)) {
         const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
 
-        if (l->places)
-            kernel->places(level, l, y, places, p.count);
-        context_run_sums(table, kernel, side, l->places ? level : side->place, !l->places, columns, &sums, p);
-        c->rans_decode(rans, symbol, table, p.count, c->context->slots);
-        /* Counting is only needed where the end is near. */
-        if (bits_end - at < (uint64_t)p.count * cuts.bits_max)
-            FAIL_IF(run_bits(&side->alphabet, symbol, p.count) > bits_end - at, err, CKPT_EDATA,
-                    "raw bits of a coded chunk end too early");
-        kernel->join(numbers, l->width, &cuts, symbol, bits, &at, p.count);
+        TRY(decode_numbers(&numbers, d, y, p, err));
         if (l->growth)
             context_run_growth(growth, side, p);
-        kernel->elements(dst + p.first * l->width, l, numbers, y, l->growth ? growth : NULL, p.count);
+        d->kernel->elements(dst + p.first * l->width, l, &numbers, y, l->growth ? growth : NULL, p.count);
     }
-    FAIL_IF((at + 7) / 8 != h->bits_size, err, CKPT_EDATA, "raw bits of a coded chunk are too many");
+out:
+    return rc;
+}
+
+/* The same in the order of the grid, each plane after those that predict it. */
+static int decode_planes(void *dst, size_t count, run_decoder *d, const void *reference, ckpt_error *err)
+{
+    int rc = 0;
+    const context_layout *const l = &d->head->layout;
+    context_scratch *const s = d->scratch;
+    const bool delta = l->number == CONTEXT_SUB;
+    run_numbers numbers;
+    uint32_t approached[CONTEXT_RUN], grown[CONTEXT_RUN];
+    int16_t growth[CONTEXT_RUN];
+
+    if (delta)
+        context_grid_gather(s->reference, &s->side.grid, reference, count);
+    for (context_place p = context_place_first(&s->side, count); p.count > 0;
+         p = context_place_next(p, &s->side, count)) {
+        if (l->growth)
+            context_run_growth(growth, &s->side, p);
+        context_run_approach(approached, grown, d->kernel, &s->side, delta ? s->reference : NULL,
+                             l->growth ? growth : NULL, s->value, p);
+        TRY(decode_numbers(&numbers, d, approached, p, err));
+        d->kernel->elements(s->element + p.first, l, &numbers, approached, NULL, p.count);
+        d->kernel->values(s->value + p.first, s->element + p.first, delta ? grown : NULL, p.count);
+    }
+    context_grid_scatter(dst, &s->side.grid, s->element, count);
 out:
     return rc;
 }
@@ -206,25 +354,36 @@ int context_decode(void *dst, size_t size, codec *c, const void *coded, size_t c
     const unsigned char *in = coded;
     context_side *const side = &c->context->side;
     context_head h;
-    rans_decoder rans;
+    run_decoder d;
 
     TRY(head_read(&h, in, coded_size, reference != NULL, err));
     const size_t count = size / h.layout.width, odd = size % h.layout.width;
-    const size_t left = coded_size - CONTEXT_HEAD_SIZE - h.side_size - h.bits_size;
+    const size_t left = coded_size - h.size - h.side_size - h.bits_size;
     const unsigned lanes = 1u << h.lanes_log2;
     FAIL_IF(count < 1 || h.period > count || left < odd + 4 * (size_t)lanes, err, CKPT_EDATA,
             "context coded chunk of %zu bytes", size);
     side->block_log2 = h.block_log2;
     side->period = h.period;
-    in += CONTEXT_HEAD_SIZE;
+    side->grid = h.grid;
+    FAIL_IF(!context_grid_set(&side->grid, &h.layout, count), err, CKPT_EDATA, "planes of a context coded chunk");
+    in += h.size;
     TRY(context_side_read(side, in, h.side_size, &h.layout, count, err));
     context_columns_continue(side);
     for (unsigned t = 0; t < side->table_count; t++)
         rans_slots_fill(c->context->slots + t * RANS_TOTAL, side->frequency[t], side->alphabet.count);
     in += h.side_size;
-    TRY(rans_decoder_begin(&rans, in + h.bits_size, left - odd, lanes, err));
-    TRY(decode_runs(dst, count, c, &h, &rans, in, reference, err));
-    TRY(rans_decoder_end(&rans, err));
+    run_decoder_start(&d, c, &h, in);
+    TRY(rans_decoder_begin(&d.rans, in + h.bits_size, left - odd, lanes, err));
+    if (h.layout.neighbours) {
+        const float_env env = float_env_plain();
+        rc = decode_planes(dst, count, &d, reference, err);
+        float_env_restore(&env);
+        TRY(rc);
+    } else {
+        TRY(decode_runs(dst, count, &d, reference, err));
+    }
+    FAIL_IF((d.bits_at + 7) / 8 != h.bits_size, err, CKPT_EDATA, "raw bits of a coded chunk are too many");
+    TRY(rans_decoder_end(&d.rans, err));
     memcpy((unsigned char *)dst + size - odd, in + h.bits_size + left - odd, odd);
 out:
     return rc;

@@ -1,13 +1,17 @@
 /* Context coding: elements turned into numbers, numbers cut into a symbol and raw bits, symbols entropy coded with the
  * frequencies of the place they stand at.
  *
- *   number  := of an element, in N = 8 * width - zeros bits: itself (floats with the sign moved below the mantissa),
- * its ordered difference to the reference in zigzag, or its XOR with the reference symbol  := a dyadic interval that
- * the number lies in; which place in it is told by raw bits level   := place[reference] + row[i / block] + column[i mod
- * period]      what size of number is to be expected here table   := one for each range of levels, at most
- * RANS_TABLES_MAX
+ *   number := of an element, in N = 8 * width - zeros bits: itself, or its ordered difference to the reference in zigzag,
+ *             or its XOR with the reference
+ *   symbol := a dyadic interval that the number lies in; which place in it is told by raw bits
+ *   level  := place[reference] + row[i / block] + column[i mod period]: what size of number is to be expected here
+ *   table  := one for each range of levels, at most RANS_TABLES_MAX
  *
- * Everything that selects a table is known before the first symbol is decoded, so symbols are decoded in parallel.
+ * The values of a convolution's kernel are alike at neighbouring places: in gradients, and so in all that is made of
+ * them. So kernels are coded plane by plane (a plane: one place of all kernels), and earlier planes predict elements of
+ * later ones; the prediction is added to the reference, or stands for one.
+ *
+ * Everything that selects a table is known before a run of symbols is decoded, so symbols are decoded in parallel.
  * Intervals, places, rows, columns and tables are found by the encoder for each chunk (context_fit.c) and stand in its
  * side information (context_side.c); docs/format.md describes every byte. */
 #ifndef CKPT_CONTEXT_H
@@ -17,6 +21,10 @@
 #include "rans.h"
 
 #define CONTEXT_HEAD_SIZE    12
+#define CONTEXT_GRID_SIZE    5 /* more, for chunks with neighbours */
+#define CONTEXT_PLANES_MAX   64
+#define CONTEXT_LAGS_MAX     8     /* planes that a prediction is made of */
+#define CONTEXT_GROUP_MAX    32768 /* elements of all planes of a group of kernels, planes * inner */
 #define CONTEXT_LEVELS       64
 #define CONTEXT_PLACES       64
 #define CONTEXT_PERIOD_MAX   32768
@@ -25,6 +33,7 @@
 #define CONTEXT_MEASURES_MAX (CODEC_CHUNK_BYTES / 2) /* bytes have no rows and columns when there are more */
 #define CONTEXT_RUN          1024                    /* elements that are worked on at a time */
 #define CONTEXT_GROWTH_SHIFT 5                       /* growth is in 1/32 of an octave */
+#define CONTEXT_WEIGHT_ONE   32                      /* weights of planes are in 1/32 */
 
 typedef enum context_number { CONTEXT_RAW = 0, CONTEXT_SUB = 1, CONTEXT_XOR = 2 } context_number;
 
@@ -36,8 +45,21 @@ typedef struct context_layout {
     bool turned;         /* RAW: the sign stands below the mantissa; SUB: elements are floats */
     bool places;         /* the reference selects tables */
     bool growth;         /* SUB: the reference grows by rows and columns before it is subtracted */
+    bool neighbours;     /* f32: earlier planes predict */
     unsigned place_from; /* place bytes are bits place_from to place_from + 7 of the reference */
 } context_layout;
+
+/* In which order elements are coded:
+ *
+ *   elements := before[before] (plane[inner]{planes}){groups} after      as they stand
+ *   order    := plane 0 of all groups, plane 1 of all groups, ...; then `before` and `after`
+ *
+ * Without neighbours there is one plane of everything. */
+typedef struct context_grid {
+    unsigned planes, inner;
+    size_t before, groups;
+    size_t plane_size; /* groups * inner, or all */
+} context_grid;
 
 /* The intervals, in the order of the numbers; together they are all numbers of N bits. */
 typedef struct context_alphabet {
@@ -54,6 +76,8 @@ typedef struct context_side {
     uint8_t table[CONTEXT_LEVELS];     /* of each level, never falling and without gaps from 0 */
     unsigned table_count;              /* 1 to RANS_TABLES_MAX */
     unsigned block_log2, period;       /* of rows; of columns, 0: no columns */
+    context_grid grid;
+    int8_t plane_weight[CONTEXT_PLANES_MAX][CONTEXT_LAGS_MAX]; /* of planes 1, 2, ... before, in 1/CONTEXT_WEIGHT_ONE */
     int8_t row[CONTEXT_BLOCKS_MAX], row_growth[CONTEXT_BLOCKS_MAX];
     /* Continued periodically, so that a run of elements needs no division. */
     int8_t column[CONTEXT_PERIOD_MAX + CONTEXT_RUN], column_growth[CONTEXT_PERIOD_MAX + CONTEXT_RUN];
@@ -65,6 +89,14 @@ typedef struct context_side {
 static inline unsigned context_bits(const context_layout *l)
 {
     return 8 * l->width - l->zeros;
+}
+
+/* Planes that the prediction of plane p is made of: three by three kernels need those up to the one above on the left,
+ * larger ones more. */
+static inline unsigned context_lags(const context_grid *g, unsigned p)
+{
+    const unsigned lags = g->planes <= 9 ? 4 : CONTEXT_LAGS_MAX;
+    return p < lags ? p : lags;
 }
 
 /* The alphabet in the form that decoding wants: base << 8 | bits for numbers of up to 32 bits. */
@@ -98,6 +130,15 @@ typedef struct context_kernel {
     /* value[i] = sums of value[i] + row + column[i]; `value` is one number for all when `single`. */
     void (*sums)(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
                  const context_sums *sums, size_t count);
+    /* reference := grown reference, in place */
+    void (*grow)(void *reference, unsigned width, const int16_t *growth, size_t count);
+    /* prediction[i] := sum over lags of weight * value[i - lag * plane_size], for `lags` planes that there are. */
+    void (*predict)(float *prediction, const float *value, size_t plane_size, const int8_t *weight, unsigned lags,
+                    size_t count);
+    /* reference[i] := reference[i] + prediction[i], unless it is huge or no number. */
+    void (*approach)(uint32_t *reference, const float *prediction, size_t count);
+    /* value[i] := element - reference, what neighbours are predicted from; reference NULL: element. */
+    void (*values)(float *value, const uint32_t *element, const uint32_t *reference, size_t count);
     /* Numbers from symbols and their bits, from bit *at of `bits` on, which may be read 9 bytes behind the last bit. */
     void (*join)(void *numbers, unsigned width, const context_cuts *cuts, const uint8_t *symbol,
                  const unsigned char *bits, uint64_t *at, size_t count);
@@ -112,7 +153,7 @@ const context_kernel *context_kernel_best(void);
 /* Writes the side information of `count` elements and fills in the frequencies; false: it does not fit. */
 bool context_side_write(size_t *size, void *dst, size_t capacity, context_side *side, const context_layout *layout,
                         size_t count);
-/* Fills all of *side but block_log2 and period, which stand in the head and are set. CKPT_EDATA. */
+/* Fills all of *side but block_log2, period and grid, which stand in the head and are set. CKPT_EDATA. */
 int context_side_read(context_side *side, const void *src, size_t size, const context_layout *layout, size_t count,
                       ckpt_error *err);
 /* Frequencies for a table from the weights that stand in the side information (0: does not occur). They add up to
@@ -132,6 +173,9 @@ typedef struct context_scratch {
     uint8_t level[CODEC_CHUNK_BYTES];                     /* of each element: place bytes, levels, tables */
     int16_t measure[CONTEXT_MEASURES_MAX];                /* of each element: what rows and columns are found from */
     int32_t row[CONTEXT_BLOCKS_MAX], column[CONTEXT_PERIOD_MAX];
+    uint32_t element[CODEC_CHUNK_BYTES / 4];   /* in the order of coding, for chunks with neighbours */
+    uint32_t reference[CODEC_CHUNK_BYTES / 4]; /* the same */
+    float value[CODEC_CHUNK_BYTES / 4];        /* the same; what neighbours are predicted from */
     size_t fixed_size; /* of the chunk coded last: what does not grow with the number of elements */
 } context_scratch;
 
@@ -140,6 +184,7 @@ typedef struct context_scratch {
 typedef struct context_fine {
     context_alphabet alphabet;
     unsigned octave;
+    uint8_t size[RANS_SYMBOLS_MAX]; /* of each symbol's numbers, without sign, in 1/octave of an octave */
 } context_fine;
 
 /* Rows and columns by which the reference should grow, from the first look at both; false: it does not pay. Fills
@@ -148,6 +193,8 @@ bool context_fit_growth(context_scratch *s, const context_layout *layout, const 
                         size_t count);
 /* Places, rows and columns for s->symbol (fine) and s->level (place bytes); fills s->side up to the tables. */
 void context_fit_levels(context_scratch *s, const context_layout *layout, const context_fine *fine, size_t count);
+/* Weights of planes for s->value; false: predictions do not pay. Fills s->side.plane_weight. */
+bool context_fit_neighbours(context_scratch *s);
 /* Tables, intervals and weights for s->histogram; `merged` is the symbol that each fine one becomes. */
 void context_fit_tables(uint8_t merged[RANS_SYMBOLS_MAX], context_scratch *s, const context_fine *fine);
 

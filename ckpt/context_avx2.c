@@ -13,6 +13,10 @@ static const context_kernel KERNEL = {.name = "avx2",
                                       .elements = kernel_elements,
                                       .places = kernel_places,
                                       .sums = kernel_sums,
+                                      .grow = kernel_grow,
+                                      .predict = kernel_predict,
+                                      .approach = kernel_approach,
+                                      .values = kernel_values,
                                       .join = kernel_join};
 
 const context_kernel *context_kernel_avx2(void)

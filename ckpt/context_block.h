@@ -65,6 +65,9 @@ DEFINE_GROWTH(64, 52)
         else if (l->number == CONTEXT_XOR)                                                                             \
             for (size_t i = 0; i < count; i++)                                                                         \
                 v[i] = (uint##N##_t)((uint##N##_t)(x[i] ^ y[i]) >> z);                                                 \
+        else if (l->neighbours)                                                                                        \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                v[i] = (uint##N##_t)(x[i] ^ (uint##N##_t)(y[i] & ((uint##N##_t)1 << (N - 1))));                        \
         else if (l->turned)                                                                                            \
             for (size_t i = 0; i < count; i++)                                                                         \
                 v[i] = (uint##N##_t)(                                                                                  \
@@ -94,6 +97,9 @@ DEFINE_GROWTH(64, 52)
         else if (l->number == CONTEXT_XOR)                                                                             \
             for (size_t i = 0; i < count; i++)                                                                         \
                 x[i] = (uint##N##_t)((uint##N##_t)(v[i] << z) ^ (y[i] & high));                                        \
+        else if (l->neighbours)                                                                                        \
+            for (size_t i = 0; i < count; i++)                                                                         \
+                x[i] = (uint##N##_t)(v[i] ^ (uint##N##_t)(y[i] & top));                                                \
         else if (l->turned)                                                                                            \
             for (size_t i = 0; i < count; i++)                                                                         \
                 x[i] = (uint##N##_t)((uint##N##_t)((uint##N##_t)(v[i] >> 1) << z) |                                    \
@@ -130,15 +136,78 @@ static CONTEXT_TARGET void run_load(context_run *run, const void *src, const con
         memcpy(run, src, count * l->width);
 }
 
-static CONTEXT_TARGET void run_grow(context_run *y, const context_layout *l, const int16_t *growth, size_t count)
+static CONTEXT_TARGET void kernel_grow(void *reference, unsigned width, const int16_t *growth, size_t count)
 {
-    if (growth && l->width == 4)
+    uint32_t *const narrow = reference;
+    uint64_t *const wide = reference;
+
+    if (growth && width == 4)
         for (size_t i = 0; i < count; i++)
-            y->v32[i] = grown_32(y->v32[i], growth[i]);
-    if (growth && l->width == 8)
+            narrow[i] = grown_32(narrow[i], growth[i]);
+    if (growth && width == 8)
         for (size_t i = 0; i < count; i++)
-            y->v64[i] = grown_64(y->v64[i], growth[i]);
+            wide[i] = grown_64(wide[i], growth[i]);
 }
+
+/* ---- Neighbours ---- */
+
+/* Floats are only added and multiplied where nothing can overflow, so that no NaN comes up, whose bits differ between
+ * machines: exponents are below FLOAT_HUGE. One operation after the other, each rounded for itself: the file is built
+ * without contraction. */
+enum { FLOAT_HUGE = 192 };
+
+static CONTEXT_TARGET inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static CONTEXT_TARGET inline uint32_t bits_of_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* `bits`, or 0 for those of what is huge or no number. */
+static CONTEXT_TARGET inline uint32_t tamed(uint32_t bits)
+{
+    return (bits >> 23 & 255) < FLOAT_HUGE ? bits : 0;
+}
+
+static CONTEXT_TARGET void kernel_predict(float *prediction, const float *value, size_t plane_size,
+                                          const int8_t *weight, unsigned lags, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        prediction[i] = 0;
+    for (unsigned lag = 1; lag <= lags; lag++) {
+        const float *const before = value - lag * plane_size;
+        const float by = (float)weight[lag - 1] / CONTEXT_WEIGHT_ONE;
+        for (size_t i = 0; i < count; i++)
+            prediction[i] += before[i] * by;
+    }
+}
+
+static CONTEXT_TARGET void kernel_approach(uint32_t *reference, const float *prediction, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t sum = bits_of_float(float_of(tamed(reference[i])) + prediction[i]);
+        reference[i] = (reference[i] >> 23 & 255) < FLOAT_HUGE ? sum : reference[i];
+    }
+}
+
+static CONTEXT_TARGET void kernel_values(float *value, const uint32_t *element, const uint32_t *reference, size_t count)
+{
+    if (reference)
+        for (size_t i = 0; i < count; i++)
+            value[i] = float_of(tamed(element[i])) - float_of(tamed(reference[i]));
+    else
+        for (size_t i = 0; i < count; i++)
+            value[i] = float_of(tamed(element[i]));
+}
+
+/* ---- Passes ---- */
 
 static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l, const void *src,
                                           const void *reference, const int16_t *growth, size_t count)
@@ -146,9 +215,8 @@ static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l
     context_run x, y, v;
 
     run_load(&x, src, l, count);
-    if (l->number != CONTEXT_RAW)
-        run_load(&y, reference, l, count);
-    run_grow(&y, l, growth, count);
+    run_load(&y, reference, l, count);
+    kernel_grow(&y, l->width, growth, count);
     switch (l->width) {
     case 1:
         numbers_8(v.v8, l, x.v8, y.v8, count);
@@ -171,9 +239,8 @@ static CONTEXT_TARGET void kernel_elements(void *dst, const context_layout *l, c
     context_run x, y, v;
 
     run_load(&v, numbers, l, count);
-    if (l->number != CONTEXT_RAW)
-        run_load(&y, reference, l, count);
-    run_grow(&y, l, growth, count);
+    run_load(&y, reference, l, count);
+    kernel_grow(&y, l->width, growth, count);
     switch (l->width) {
     case 1:
         elements_8(x.v8, l, v.v8, y.v8, count);

@@ -7,7 +7,13 @@
 #include <assert.h>
 #include <string.h>
 
-enum { PERIODS_MIN = 8 }; /* columns of fewer elements say nothing */
+/* Columns, and groups of kernels, of which there are fewer say nothing. */
+enum { PERIODS_MIN = 8, GROUPS_MIN = 4 };
+
+#define FOUR(n)     (n), (n) + 1, (n) + 2, (n) + 3
+#define SIXTEEN(n)  FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
+#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
+static const uint8_t IDENTITY[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
 
 /* ---- Layout ---- */
 
@@ -80,42 +86,122 @@ static unsigned block_log2_choose(size_t count, unsigned period)
     return 7;
 }
 
+/* Numbers and place bytes of all elements, as they stand. */
+static void measure_runs(context_scratch *s, codec *c, const context_layout *l, const unsigned char *src,
+                         const unsigned char *reference, size_t count)
+{
+    int16_t growth[CONTEXT_RUN];
+
+    for (context_place p = context_place_first(&s->side, count); p.count > 0;
+         p = context_place_next(p, &s->side, count)) {
+        const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
+        if (l->growth)
+            context_run_growth(growth, &s->side, p);
+        c->context_kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y,
+                                   l->growth ? growth : NULL, p.count);
+        if (l->places)
+            c->context_kernel->places(s->level + p.first, l, y, IDENTITY, p.count);
+    }
+}
+
+/* The same plane by plane. With `values_only` nothing but s->value, which weights are found from. */
+static void measure_planes(context_scratch *s, codec *c, const context_layout *l, bool values_only, size_t count)
+{
+    const context_kernel *const kernel = c->context_kernel;
+    const uint32_t *const reference = l->number == CONTEXT_SUB ? s->reference : NULL;
+    uint32_t approached[CONTEXT_RUN], grown[CONTEXT_RUN];
+    int16_t growth[CONTEXT_RUN];
+
+    for (context_place p = context_place_first(&s->side, count); p.count > 0;
+         p = context_place_next(p, &s->side, count)) {
+        if (l->growth)
+            context_run_growth(growth, &s->side, p);
+        context_run_approach(approached, grown, kernel, &s->side, reference, l->growth ? growth : NULL, s->value, p);
+        if (values_only) {
+            kernel->values(s->value + p.first, s->element + p.first, reference ? grown : NULL, p.count);
+            continue;
+        }
+        kernel->numbers(c->planes + p.first * l->width, l, s->element + p.first, approached, NULL, p.count);
+        kernel->places(s->level + p.first, l, approached, IDENTITY, p.count);
+    }
+}
+
+/* Does it pay to code plane by plane? Then everything is measured in that way. */
+static bool try_neighbours(context_scratch *s, codec *c, context_head *h, const codec_plan *plan,
+                           const unsigned char *src, const unsigned char *reference, size_t count)
+{
+    context_layout *const l = &h->layout;
+    const bool delta = l->number == CONTEXT_SUB;
+    const size_t group = (size_t)plan->grid.planes * plan->grid.inner;
+
+    if (plan->dtype != CKPT_F32 || l->width != 4 || l->zeros || (!delta && reference) || group == 0 ||
+        group > CONTEXT_GROUP_MAX || count < GROUPS_MIN * group)
+        return false;
+    const context_layout as_it_stands = *l;
+    *l = (context_layout){.number = l->number,
+                          .width = 4,
+                          .turned = delta,
+                          .places = true,
+                          .growth = false,
+                          .neighbours = true,
+                          .place_from = 23};
+    h->grid = (context_grid){.planes = plan->grid.planes,
+                             .inner = plan->grid.inner,
+                             .before = (group - (size_t)(plan->grid.first_byte / 4 % group)) % group};
+    s->side.grid = h->grid;
+    s->side.period = h->period % h->grid.planes == 0 ? h->period / h->grid.planes : 0;
+    if (!context_grid_set(&s->side.grid, l, count))
+        goto out;
+    context_grid_gather(s->element, &s->side.grid, src, count);
+    if (delta)
+        context_grid_gather(s->reference, &s->side.grid, reference, count);
+    l->growth = as_it_stands.growth && context_fit_growth(s, l, s->element, s->reference, count);
+    context_columns_continue(&s->side);
+    memset(s->side.plane_weight, 0, sizeof s->side.plane_weight);
+    measure_planes(s, c, l, true, count);
+    if (!context_fit_neighbours(s))
+        goto out;
+    measure_planes(s, c, l, false, count);
+    h->period = s->side.period;
+    return true;
+out:
+    *l = as_it_stands;
+    return false;
+}
+
+static context_cut cut_choose(context_fine *fine, const context_layout *l, const codec_plan *plan,
+                              const void *numbers, size_t count)
+{
+    const unsigned exponent = exponent_bits(plan->dtype, l->width);
+
+    if (l->number == CONTEXT_RAW && l->neighbours)
+        return context_fine_by_sign(fine, numbers, count);
+    if (l->number != CONTEXT_RAW || (exponent == 0 && l->width > 1))
+        return context_fine_by_length(fine, context_bits(l));
+    return context_fine_by_top(fine, context_bits(l), exponent ? exponent + CONTEXT_FINE_MANTISSA + !l->turned : 8,
+                               numbers, l->width, count);
+}
+
 /* Places, levels, fine symbols: everything that is counted. */
 static void measure(context_scratch *s, context_fine *fine, codec *c, context_head *h, const codec_plan *plan,
                     const unsigned char *src, const unsigned char *reference, size_t count)
 {
-    const context_kernel *const kernel = c->context_kernel;
     context_layout *const l = &h->layout;
-    context_side *const side = &s->side;
-    const unsigned exponent = exponent_bits(plan->dtype, l->width);
-    uint8_t identity[256];
-    int16_t growth[CONTEXT_RUN];
 
-    side->block_log2 = h->block_log2;
-    side->period = h->period;
-    l->growth = l->number == CONTEXT_SUB && l->turned && !(elements_or(src, count, l->width) >> (8 * l->width - 1)) &&
-                context_fit_growth(s, l, src, reference, count);
-    context_columns_continue(side);
-    for (unsigned i = 0; i < 256; i++)
-        identity[i] = (uint8_t)i;
-    for (context_place p = context_place_first(count); p.count > 0; p = context_place_next(p, count, side->period)) {
-        const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
-        if (l->growth)
-            context_run_growth(growth, side, p);
-        kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y, l->growth ? growth : NULL,
-                        p.count);
-        if (l->places)
-            kernel->places(s->level + p.first, l, y, identity, p.count);
+    /* Only what is never negative grows alike. */
+    l->growth = l->number == CONTEXT_SUB && l->turned && !(elements_or(src, count, l->width) >> (8 * l->width - 1));
+    s->side.block_log2 = h->block_log2;
+    if (!try_neighbours(s, c, h, plan, src, reference, count)) {
+        s->side.period = h->period;
+        (void)context_grid_set(&s->side.grid, l, count);
+        l->growth = l->growth && context_fit_growth(s, l, src, reference, count);
+        context_columns_continue(&s->side);
+        measure_runs(s, c, l, src, reference, count);
     }
-
-    const context_cut cut =
-        l->number != CONTEXT_RAW || (exponent == 0 && l->width > 1)
-            ? context_fine_by_length(fine, context_bits(l))
-            : context_fine_by_top(fine, context_bits(l), exponent ? exponent + CONTEXT_FINE_MANTISSA + !l->turned : 8,
-                                  c->planes, l->width, count);
+    const context_cut cut = cut_choose(fine, l, plan, c->planes, count);
     context_fine_symbols(s->symbol, c->planes, l->width, &cut, &fine->alphabet, count);
     context_fit_levels(s, l, fine, count);
-    context_columns_continue(side);
+    context_columns_continue(&s->side);
 }
 
 /* s->level: from place bytes to values of `of_level`. */
@@ -127,7 +213,8 @@ static void levels_to(context_scratch *s, codec *c, const context_layout *l, con
     context_sums sums;
 
     context_sums_fill(&sums, of_level);
-    for (context_place p = context_place_first(count); p.count > 0; p = context_place_next(p, count, s->side.period)) {
+    for (context_place p = context_place_first(&s->side, count); p.count > 0;
+         p = context_place_next(p, &s->side, count)) {
         for (size_t i = 0; l->places && i < p.count; i++)
             level[i] = places[s->level[p.first + i]];
         context_run_sums(s->level + p.first, c->context_kernel, &s->side, l->places ? level : s->side.place, !l->places,
@@ -137,23 +224,21 @@ static void levels_to(context_scratch *s, codec *c, const context_layout *l, con
 
 static void count_symbols(context_scratch *s, codec *c, const context_layout *l, size_t count)
 {
-    uint8_t identity[CONTEXT_LEVELS], places[256];
+    uint8_t places[256];
 
-    for (unsigned i = 0; i < CONTEXT_LEVELS; i++)
-        identity[i] = (uint8_t)i;
     context_places_fill(places, &s->side);
-    levels_to(s, c, l, identity, places, count);
+    levels_to(s, c, l, IDENTITY, places, count);
     memset(s->histogram, 0, sizeof s->histogram);
     for (size_t i = 0; i < count; i++)
         s->histogram[s->level[i]][s->symbol[i]]++;
 }
 
-static void head_write(unsigned char out[CONTEXT_HEAD_SIZE], const context_head *h)
+static void head_write(unsigned char *out, const context_head *h)
 {
     const context_layout *const l = &h->layout;
 
     out[0] = (unsigned char)((unsigned)__builtin_ctz(l->width) | (unsigned)l->number << 2 | (unsigned)l->turned << 4 |
-                             (unsigned)l->places << 5 | (unsigned)l->growth << 6);
+                             (unsigned)l->places << 5 | (unsigned)l->growth << 6 | (unsigned)l->neighbours << 7);
     out[1] = (unsigned char)l->zeros;
     out[2] = (unsigned char)l->place_from;
     out[3] = (unsigned char)(h->block_log2 | h->lanes_log2 << 5);
@@ -162,6 +247,11 @@ static void head_write(unsigned char out[CONTEXT_HEAD_SIZE], const context_head 
     out[8] = (unsigned char)(h->side_size >> 16);
     store_u16(out + 9, (uint16_t)h->bits_size);
     out[11] = (unsigned char)(h->bits_size >> 16);
+    if (!l->neighbours)
+        return;
+    out[12] = (unsigned char)h->grid.planes;
+    store_u16(out + 13, (uint16_t)h->grid.inner);
+    store_u16(out + 15, (uint16_t)h->grid.before);
 }
 
 /* More lanes are faster, and each costs four bytes. */
@@ -189,10 +279,11 @@ static void write_all(size_t *used, unsigned char *out, size_t capacity, codec *
     size_t rans_size = 0;
 
     *used = CODEC_NO_GAIN;
-    if (capacity < CONTEXT_HEAD_SIZE || !context_side_write(&h->side_size, out + CONTEXT_HEAD_SIZE,
-                                                            capacity - CONTEXT_HEAD_SIZE, &s->side, &h->layout, count))
+    h->size = CONTEXT_HEAD_SIZE + (h->layout.neighbours ? CONTEXT_GRID_SIZE : 0);
+    if (capacity < h->size ||
+        !context_side_write(&h->side_size, out + h->size, capacity - h->size, &s->side, &h->layout, count))
         return;
-    size_t at = CONTEXT_HEAD_SIZE + h->side_size;
+    size_t at = h->size + h->side_size;
     h->bits_size = (size_t)((bits_count(s) + 7) / 8);
     if (capacity - at < h->bits_size + 4 * (size_t)lanes)
         return;
@@ -229,7 +320,9 @@ int context_encode(size_t *coded_size, void *dst, size_t capacity, codec *c, con
     h.block_log2 = block_log2_choose(count, h.period);
     h.lanes_log2 = lanes_log2_choose(count);
 
+    const float_env env = float_env_plain();
     measure(s, &fine, c, &h, plan, src, reference, count);
+    float_env_restore(&env);
     count_symbols(s, c, &h.layout, count);
     context_fit_tables(merged, s, &fine);
     for (size_t i = 0; i < count; i++) {
@@ -239,7 +332,7 @@ int context_encode(size_t *coded_size, void *dst, size_t capacity, codec *c, con
     write_all(coded_size, out, capacity - odd, c, &h, count);
     if (*coded_size == CODEC_NO_GAIN)
         return 0;
-    s->fixed_size = CONTEXT_HEAD_SIZE + h.side_size + 4 * ((size_t)1 << h.lanes_log2);
+    s->fixed_size = h.size + h.side_size + 4 * ((size_t)1 << h.lanes_log2);
     memcpy(out + *coded_size, (const unsigned char *)src + size - odd, odd);
     *coded_size += odd;
     return 0;

@@ -22,6 +22,8 @@ context_cut context_fine_by_length(context_fine *fine, unsigned bits)
     for (unsigned length = 4; length <= bits; length++)
         for (uint64_t v = 4; v < 8; v++)
             alphabet_add(&fine->alphabet, v << (length - 3), length - 3);
+    for (unsigned f = 0; f < fine->alphabet.count; f++)
+        fine->size[f] = (uint8_t)f;
     return (context_cut){.by_length = true};
 }
 
@@ -107,12 +109,59 @@ context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_
     for (uint64_t v = cut.low; v <= last; v++)
         alphabet_add(&fine->alphabet, v << cut.shift, cut.shift);
     fine_cover(&fine->alphabet, last + 1, (uint64_t)1 << top, cut.shift);
+    for (unsigned f = 0; f < fine->alphabet.count; f++)
+        fine->size[f] = (uint8_t)f;
     return cut;
+}
+
+enum { SIGN_MANTISSA = 2, SIGN_OCTAVE = 1 << SIGN_MANTISSA, SIGN_TOP = 1 << (8 + SIGN_MANTISSA), SIGN_WINDOW = 112 };
+#define SIGN_BIT ((uint32_t)1 << 31)
+
+context_cut context_fine_by_sign(context_fine *fine, const uint32_t *numbers, size_t count)
+{
+    context_alphabet *const a = &fine->alphabet;
+    context_cut cut = {.shift = 31 - 8 - SIGN_MANTISSA};
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < count; i++)
+        most = (numbers[i] & ~SIGN_BIT) > most ? numbers[i] & ~SIGN_BIT : most;
+    const uint64_t last = most >> cut.shift | (SIGN_OCTAVE - 1);
+    cut.low = last < SIGN_WINDOW ? 0 : last + 1 - SIGN_WINDOW;
+    fine->octave = SIGN_OCTAVE;
+    for (uint64_t base = 0; base <= SIGN_TOP; base += SIGN_TOP) {
+        const unsigned first = a->count;
+        fine_cover(a, base, base + cut.low, cut.shift);
+        cut.low_symbols = a->count - first;
+        for (uint64_t v = cut.low; v <= last; v++)
+            alphabet_add(a, (base + v) << cut.shift, cut.shift);
+        fine_cover(a, base + last + 1, base + SIGN_TOP, cut.shift);
+        for (unsigned f = first; f < a->count; f++)
+            fine->size[f] = (uint8_t)(f - first);
+        cut.half = base ? first : 0;
+    }
+    return cut;
+}
+
+/* As fine_symbols_32, for numbers with a sign. */
+static void fine_symbols_sign(uint8_t *symbol, const uint32_t *v, const context_cut *cut, const context_alphabet *a,
+                              size_t count)
+{
+    const uint32_t low = (uint32_t)cut->low;
+    const unsigned base = cut->low_symbols - low;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t u = (v[i] & ~SIGN_BIT) >> cut->shift;
+        symbol[i] = (uint8_t)(u >= low ? u + base + (v[i] >> 31) * cut->half : low_symbol(a, v[i]));
+    }
 }
 
 void context_fine_symbols(uint8_t *symbol, const void *numbers, unsigned width, const context_cut *cut,
                           const context_alphabet *a, size_t count)
 {
+    if (cut->half) {
+        fine_symbols_sign(symbol, numbers, cut, a, count);
+        return;
+    }
     switch (width) {
     case 1:
         fine_symbols_8(symbol, numbers, cut, a, count);

@@ -1,10 +1,11 @@
 /* Finding the side information of a chunk: what the levels of rows and columns are, which levels share a table, and
- * which symbols are worth telling apart. All in integers, so that every machine finds the same. */
+ * which symbols are worth telling apart. */
 #include "context.h"
 
 #include "bytes.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* Amounts of bits are in 1/LOG2_ONE. */
@@ -47,64 +48,86 @@ static int rounded(int64_t value, int64_t divisor)
 enum { MEASURE_ONE = 16 };
 
 typedef struct effects {
-    size_t count, blocks;
+    size_t count, blocks, plane_size;
     unsigned block_log2, period;        /* 0: no columns */
     int64_t total, by_rows, by_columns; /* sums of squares: of all, and what rows and columns explain of them */
 } effects;
 
-static size_t block_end(const effects *e, size_t block)
+/* Elements that lie in one block, in columns that follow one another. */
+typedef struct span {
+    size_t first, count, block;
+    unsigned column;
+} span;
+
+static span span_at(const effects *e, size_t first)
 {
-    const size_t end = (block + 1) << e->block_log2;
-    return end < e->count ? end : e->count;
+    const size_t at = first % e->plane_size, block = first >> e->block_log2;
+    size_t end = (block + 1) << e->block_log2;
+    span p = {.first = first, .block = block};
+
+    end = end < e->count ? end : e->count;
+    if (e->period) {
+        p.column = (unsigned)(at % e->period);
+        end = end < first + e->plane_size - at ? end : first + e->plane_size - at;
+        end = end < first + e->period - p.column ? end : first + e->period - p.column;
+    }
+    p.count = end - first;
+    return p;
+}
+
+static size_t block_size(const effects *e, size_t block)
+{
+    const size_t first = block << e->block_log2, size = (size_t)1 << e->block_log2;
+    return e->count - first < size ? e->count - first : size;
 }
 
 /* row := mean of measure - column */
 static void fit_rows(effects *e, context_scratch *s, bool with_columns)
 {
-    unsigned at = 0;
-
-    e->by_rows = 0;
-    for (size_t b = 0; b < e->blocks; b++) {
-        const size_t first = b << e->block_log2, n = block_end(e, b) - first;
-        const int16_t *const m = s->measure + first;
+    memset(s->row, 0, e->blocks * sizeof *s->row);
+    for (span p = span_at(e, 0); p.count > 0; p = span_at(e, p.first + p.count)) {
+        const int16_t *const m = s->measure + p.first;
+        const int32_t *const column = s->column + p.column;
         int32_t sum = 0;
 
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < p.count; i++)
             sum += m[i];
-        for (size_t done = 0; with_columns && done < n;) {
-            const size_t part = n - done < e->period - at ? n - done : e->period - at;
-            for (size_t i = 0; i < part; i++)
-                sum -= s->column[at + i];
-            done += part;
-            at = at + part == e->period ? 0 : at + (unsigned)part;
-        }
-        s->row[b] = rounded(sum, (int64_t)n);
-        e->by_rows += (int64_t)s->row[b] * s->row[b] * (int64_t)n;
+        for (size_t i = 0; with_columns && i < p.count; i++)
+            sum -= column[i];
+        s->row[p.block] += sum;
     }
+    e->by_rows = 0;
+    for (size_t b = 0; b < e->blocks; b++) {
+        const int64_t n = (int64_t)block_size(e, b);
+        s->row[b] = rounded(s->row[b], n);
+        e->by_rows += (int64_t)s->row[b] * s->row[b] * n;
+    }
+}
+
+/* About how many elements a column has. */
+static int64_t column_size(const effects *e, unsigned column)
+{
+    const size_t planes = e->count / e->plane_size, rest = e->count % e->plane_size;
+    const size_t n = planes * ((e->plane_size - column + e->period - 1) / e->period) +
+                     (rest > column ? (rest - column + e->period - 1) / e->period : 0);
+    return n > 0 ? (int64_t)n : 1;
 }
 
 /* column := mean of measure - row */
 static void fit_columns(effects *e, context_scratch *s)
 {
-    unsigned at = 0;
-
-    e->by_columns = 0;
     memset(s->column, 0, e->period * sizeof *s->column);
-    for (size_t b = 0; b < e->blocks; b++) {
-        const size_t first = b << e->block_log2, n = block_end(e, b) - first;
-        const int16_t *const m = s->measure + first;
-        const int32_t row = s->row[b];
+    for (span p = span_at(e, 0); p.count > 0; p = span_at(e, p.first + p.count)) {
+        const int16_t *const m = s->measure + p.first;
+        int32_t *const column = s->column + p.column;
+        const int32_t row = s->row[p.block];
 
-        for (size_t done = 0; done < n;) {
-            const size_t part = n - done < e->period - at ? n - done : e->period - at;
-            for (size_t i = 0; i < part; i++)
-                s->column[at + i] += m[done + i] - row;
-            done += part;
-            at = at + part == e->period ? 0 : at + (unsigned)part;
-        }
+        for (size_t i = 0; i < p.count; i++)
+            column[i] += m[i] - row;
     }
+    e->by_columns = 0;
     for (unsigned j = 0; j < e->period; j++) {
-        const int64_t n = (int64_t)((e->count - j + e->period - 1) / e->period);
+        const int64_t n = column_size(e, j);
         s->column[j] = rounded(s->column[j], n);
         e->by_columns += (int64_t)s->column[j] * s->column[j] * n;
     }
@@ -127,7 +150,10 @@ static bool effect_pays(const effects *e, int64_t effect, size_t parts, unsigned
 /* Rows and columns of s->measure into s->row and s->column; those that do not pay become 0. */
 static effects fit_effects(context_scratch *s, size_t count, unsigned value_bits)
 {
-    effects e = {.count = count, .block_log2 = s->side.block_log2, .period = s->side.period};
+    effects e = {.count = count,
+                 .plane_size = s->side.grid.plane_size,
+                 .block_log2 = s->side.block_log2,
+                 .period = s->side.period};
 
     e.blocks = ((count - 1) >> e.block_log2) + 1;
     for (size_t i = 0; i < count; i++)
@@ -181,13 +207,11 @@ static int32_t growth_log(const unsigned char *p, unsigned width)
 
 static void cut_to_near(context_scratch *s, const effects *e)
 {
-    unsigned at = 0;
-
-    for (size_t b = 0; b < e->blocks; b++)
-        for (size_t i = b << e->block_log2; i < block_end(e, b); i++) {
-            const int fit = s->row[b] + (e->period ? s->column[at] : 0);
-            s->measure[i] = (int16_t)clamp(s->measure[i], fit - GROWTH_NEAR, fit + GROWTH_NEAR);
-            at = at + 1 < e->period ? at + 1 : 0;
+    for (span p = span_at(e, 0); p.count > 0; p = span_at(e, p.first + p.count))
+        for (size_t i = 0; i < p.count; i++) {
+            const int fit = s->row[p.block] + (e->period ? s->column[p.column + i] : 0);
+            int16_t *const m = &s->measure[p.first + i];
+            *m = (int16_t)clamp(*m, fit - GROWTH_NEAR, fit + GROWTH_NEAR);
         }
 }
 
@@ -217,8 +241,8 @@ bool context_fit_growth(context_scratch *s, const context_layout *layout, const 
 enum { LEVEL_VALUE_BITS = 2, LEVEL_OCTAVES_MAX = 8 };
 
 /* Mean of the fine symbols at each place byte, in 1/MEASURE_ONE; of all where there are none. */
-static int32_t place_means(int32_t mean[256], context_scratch *s, bool places, size_t count, unsigned *first,
-                           unsigned *last)
+static int32_t place_means(int32_t mean[256], context_scratch *s, const uint8_t size[RANS_SYMBOLS_MAX], bool places,
+                           size_t count, unsigned *first, unsigned *last)
 {
     uint64_t sums[2][256] = {{0}}; /* elements << 32 | sum of their symbols; two, so that neighbours do not wait */
     uint64_t all = 0;
@@ -226,7 +250,7 @@ static int32_t place_means(int32_t mean[256], context_scratch *s, bool places, s
     if (!places)
         memset(s->level, 0, count);
     for (size_t i = 0; i < count; i++)
-        sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | s->symbol[i];
+        sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | size[s->symbol[i]];
     for (unsigned p = 0; p < 256; p++)
         all += sums[0][p] + sums[1][p];
     const int32_t overall = rounded((int64_t)(all & UINT32_MAX) * MEASURE_ONE, (int64_t)count);
@@ -249,7 +273,7 @@ void context_fit_levels(context_scratch *s, const context_layout *layout, const 
     int32_t mean[256];
     unsigned first = 0, last = 0;
 
-    const int32_t overall = place_means(mean, s, layout->places, count, &first, &last);
+    const int32_t overall = place_means(mean, s, fine->size, layout->places, count, &first, &last);
     side->place_count = last - first < CONTEXT_PLACES ? last - first + 1 : CONTEXT_PLACES;
     side->place_first = last - side->place_count + 1; /* of too many the lowest count as one */
     for (unsigned p = 0; p < side->place_count; p++)
@@ -262,9 +286,102 @@ void context_fit_levels(context_scratch *s, const context_layout *layout, const 
     if (count > CONTEXT_MEASURES_MAX)
         return;
     for (size_t i = 0; i < count; i++)
-        s->measure[i] = (int16_t)clamp(s->symbol[i] * MEASURE_ONE - mean[s->level[i]], -far, far);
+        s->measure[i] = (int16_t)clamp(fine->size[s->symbol[i]] * MEASURE_ONE - mean[s->level[i]], -far, far);
     const effects e = fit_effects(s, count, LEVEL_VALUE_BITS);
     effects_to_values(side->row, side->column, s, &e, unit, CONTEXT_STEP_MAX);
+}
+
+/* ---- Neighbours ---- */
+
+enum { NEIGHBOUR_SAMPLES = 2048 }; /* of each plane */
+#define NEIGHBOUR_GAIN_MIN 0.1     /* share of the squares that predictions must explain */
+
+/* The normal equations of one plane: how its values follow from those of the planes before. */
+typedef struct plane_fit {
+    double squares; /* of the plane's values */
+    double with[CONTEXT_LAGS_MAX], among[CONTEXT_LAGS_MAX][CONTEXT_LAGS_MAX];
+} plane_fit;
+
+/* Each place counts by the directions of its values, not by their size, which differs between kernels. */
+static void plane_count(plane_fit *fit, const float *value, size_t plane_size, unsigned lags)
+{
+    const size_t step = plane_size / NEIGHBOUR_SAMPLES + 1;
+
+    *fit = (plane_fit){0};
+    for (size_t t = 0; t < plane_size; t += step) {
+        const double y = (double)value[t];
+        double x[CONTEXT_LAGS_MAX], length = y * y;
+        for (unsigned l = 0; l < lags; l++) {
+            x[l] = (double)*(value + t - (l + 1) * plane_size);
+            length += x[l] * x[l];
+        }
+        if (!(length > 0))
+            continue;
+        fit->squares += y * y / length;
+        for (unsigned l = 0; l < lags; l++) {
+            fit->with[l] += x[l] * y / length;
+            for (unsigned k = 0; k <= l; k++)
+                fit->among[l][k] += x[l] * x[k] / length;
+        }
+    }
+}
+
+/* Solves the equations by Cholesky's way. */
+static void plane_solve(double weight[CONTEXT_LAGS_MAX], const plane_fit *fit, unsigned lags)
+{
+    double root[CONTEXT_LAGS_MAX][CONTEXT_LAGS_MAX];
+
+    for (unsigned l = 0; l < lags; l++) {
+        weight[l] = fit->with[l];
+        for (unsigned k = 0; k <= l; k++) {
+            double sum = fit->among[l][k] + (k == l ? 1e-3 : 0); /* never singular */
+            for (unsigned m = 0; m < k; m++)
+                sum -= root[l][m] * root[k][m];
+            root[l][k] = k == l ? sqrt(sum > 1e-6 ? sum : 1e-6) : sum / root[k][k];
+        }
+        for (unsigned k = 0; k < l; k++)
+            weight[l] -= root[l][k] * weight[k];
+        weight[l] /= root[l][l];
+    }
+    for (unsigned l = lags; l-- > 0;) {
+        for (unsigned k = l + 1; k < lags; k++)
+            weight[l] -= root[k][l] * weight[k];
+        weight[l] /= root[l][l];
+    }
+}
+
+/* Squares that are left with these weights. */
+static double plane_rest(const plane_fit *fit, const int8_t *weight, unsigned lags)
+{
+    double rest = fit->squares;
+
+    for (unsigned l = 0; l < lags; l++) {
+        const double w = (double)weight[l] / CONTEXT_WEIGHT_ONE;
+        rest += w * (w * fit->among[l][l] - 2 * fit->with[l]);
+        for (unsigned k = 0; k < l; k++)
+            rest += 2 * w * weight[k] / CONTEXT_WEIGHT_ONE * fit->among[l][k];
+    }
+    return rest;
+}
+
+bool context_fit_neighbours(context_scratch *s)
+{
+    const context_grid *const g = &s->side.grid;
+    double squares = 0, rest = 0;
+
+    for (unsigned p = 1; p < g->planes; p++) {
+        const unsigned lags = context_lags(g, p);
+        double weight[CONTEXT_LAGS_MAX];
+        plane_fit fit;
+
+        plane_count(&fit, s->value + p * g->plane_size, g->plane_size, lags);
+        plane_solve(weight, &fit, lags);
+        for (unsigned l = 0; l < lags; l++)
+            s->side.plane_weight[p][l] = (int8_t)clamp((int)lrint(weight[l] * CONTEXT_WEIGHT_ONE), INT8_MIN, INT8_MAX);
+        squares += fit.squares;
+        rest += plane_rest(&fit, s->side.plane_weight[p], lags);
+    }
+    return rest < squares * (1 - NEIGHBOUR_GAIN_MIN);
 }
 
 /* ---- Tables ---- */

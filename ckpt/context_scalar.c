@@ -7,4 +7,8 @@ const context_kernel CONTEXT_KERNEL_SCALAR = {.name = "scalar",
                                               .elements = kernel_elements,
                                               .places = kernel_places,
                                               .sums = kernel_sums,
+                                              .grow = kernel_grow,
+                                              .predict = kernel_predict,
+                                              .approach = kernel_approach,
+                                              .values = kernel_values,
                                               .join = kernel_join};

@@ -1,6 +1,6 @@
 /* The side information of a context coded chunk, as bits of an adaptive coder (bit_coder.h):
  *
- *   side := intervals places? tables rows columns growth? frequencies
+ *   side := intervals places? tables planes? rows columns growth? frequencies
  *
  * docs/format.md says what each of them is. */
 #include "bit_coder.h"
@@ -137,6 +137,21 @@ static void side_values(side_stream *s, int8_t *values, size_t count, unsigned b
         values[i] = (int8_t)((int)side_tree(s, models, bits, (unsigned)(values[i] + offset)) - offset);
 }
 
+/* Weights of planes, each after the one of the same lag for the plane before. */
+static void side_planes(side_stream *s, context_side *side)
+{
+    bit_model steps[BIT_STEP_MODELS];
+    int last[CONTEXT_LAGS_MAX] = {0};
+
+    bit_models_reset(steps, BIT_STEP_MODELS);
+    for (unsigned p = 1; p < side->grid.planes; p++)
+        for (unsigned lag = 0; lag < context_lags(&side->grid, p); lag++) {
+            last[lag] = clamp(last[lag] + side_step(s, steps, side->plane_weight[p][lag] - last[lag]), INT8_MIN,
+                              INT8_MAX);
+            side->plane_weight[p][lag] = (int8_t)last[lag];
+        }
+}
+
 /* The weights of one table, each as the difference to what the one before it, and the same two of the table before,
  * let expect. */
 static void side_weights(side_stream *s, uint8_t *weight, const uint8_t *above, unsigned count, bit_model *occurs,
@@ -190,6 +205,8 @@ static void side_all(side_stream *s, context_side *side, const context_layout *l
     side_tables(s, side);
     if (s->bad)
         return;
+    if (layout->neighbours)
+        side_planes(s, side);
     side_values(s, side->row, blocks, LEVEL_BITS);
     side_values(s, side->column, side->period, LEVEL_BITS);
     if (layout->growth) {

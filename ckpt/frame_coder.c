@@ -272,6 +272,7 @@ int frame_coder_submit(frame_coder *c, ckpt_error *err)
     int rc = 0;
 
     slot->plan = c->current.plan;
+    slot->plan.grid.first_byte += c->current.filled_bytes;
     slot->reference = c->current.reference;
     slot->kept = c->kept;
     slot->frame = c->current.number;
