@@ -52,7 +52,8 @@ static void print_totals(const ckpt_prune_result *result, bool dry_run)
            print_count(packs, result->removed_packs, "pack"), print_size(bytes, result->freed_bytes),
            dry_run ? " would be free" : " freed");
     if (result->held_bytes)
-        printf("%s of removed checkpoints stay: kept ones are stored as differences from them\n",
+        printf("%s of removed checkpoints stay, as kept ones are stored as differences from them;\n"
+               "`ckpt gc --repack` frees what it can of that\n",
                print_size(bytes, result->held_bytes));
 }
 

@@ -35,7 +35,7 @@ static void print_totals(const ckpt_stats *stats, const ckpt_usage *usage)
     printf("unreachable           %s%s\n", print_size(a, stats->unreachable_bytes),
            stats->unreachable_bytes ? "; `ckpt gc` frees it" : "");
     printf("kept for differences  %s%s\n", print_size(a, stats->held_bytes),
-           stats->held_bytes ? " of removed checkpoints; `ckpt gc --repack` frees it" : "");
+           stats->held_bytes ? "; `ckpt gc --repack` frees what it can" : "");
     printf("unused in packs       %s\n", print_size(a, stats->dead_bytes));
     printf("left by killed saves  %s%s\n", print_size(a, stats->leftover_bytes),
            stats->leftover_bytes ? "; `ckpt gc` frees it" : "");
