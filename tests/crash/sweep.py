@@ -8,8 +8,8 @@ then: the store opens, `verify --full` is clean, every checkpoint committed befo
 half stands under a final name, the next save works, and prune removes what is left in tmp/ and intents/. A call that
 fails makes the exit status that is documented, or none of it is seen because it was tried again.
 
-Without --full, `kill` and ENOSPC are tried at every call of save, prune, tag and the background writer, and all else at
-every SAMPLE_STEP-th.
+Without --full, `kill` is tried at every call of save, prune, tag, repack and the background writer, ENOSPC at those of
+save, prune and tag, and all else at every SAMPLE_STEP-th.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ DEADLY = (KILL, DROP, TORN)
 # Calls whose failure may end in success: what is only a hint, what is derived, what clears up, what is there already.
 IGNORABLE_CALLS = ("unlink", "sync_file_range", "mkdir")
 IGNORABLE_FOLDERS = (".ckpt/cache", ".ckpt/intents")
-SAMPLE_STEP = 7
+SAMPLE_STEP = 9
 SAMPLES_OF_A_STEP = 12
 CALLS_MAX = 2000
 DEAD_PID = 4194305  # above the largest that Linux gives
@@ -45,7 +45,7 @@ class Plan:
     name: str
     words: list
     promise: Promise
-    thorough: bool = False  # also in a quick run at every call
+    thorough: tuple = ()  # modes that are tried at every call in a quick run too
     check: str = ""  # name of a further check, CHECKS
     facts: dict = field(default_factory=dict)
     program: str = ""  # instead of ckpt
@@ -83,19 +83,19 @@ def op_save_first(ckpt, root):
     ckpt.must(root, "init")
     put(root, "model_epoch_1.safetensors", "model.safetensors")
     return Plan("save first", ["save", "model.safetensors"],
-                Promise({}, new=[trial.manifest_of(root, "model.safetensors")]), thorough=True)
+                Promise({}, new=[trial.manifest_of(root, "model.safetensors")]), thorough=(KILL, NO_SPACE))
 
 
 def op_save_delta(ckpt, root):
     old, new = first_store(ckpt, root)
-    return Plan("save delta", ["save", "model.safetensors"], Promise(old, new=[new]), thorough=True)
+    return Plan("save delta", ["save", "model.safetensors"], Promise(old, new=[new]), thorough=(KILL, NO_SPACE))
 
 
 def op_save_tag(ckpt, root):
     old, new = first_store(ckpt, root)
     ckpt.must(root, "tag", "mine", "latest")
     return Plan("save --tag", ["save", "model.safetensors", "--tag", "mine", "--step", "7"], Promise(old, new=[new]),
-                thorough=True, check="save_tag", facts={"old": next(iter(old))})
+                thorough=(KILL, NO_SPACE), check="save_tag", facts={"old": next(iter(old))})
 
 
 def op_save_folder(ckpt, root):
@@ -107,7 +107,7 @@ def op_save_folder(ckpt, root):
         put(run, f"checkpoint_epoch_{epoch}.pt", f"epoch_{epoch}.pt")
     (run / "notes.txt").write_text("lr 0.1\n")
     (run / "last.pt").symlink_to("epoch_3.pt")
-    return Plan("save folder", ["save", "run"], Promise(old, new=[trial.manifest_of(root, "run")]), thorough=True)
+    return Plan("save folder", ["save", "run"], Promise(old, new=[trial.manifest_of(root, "run")]), thorough=(KILL, NO_SPACE))
 
 
 def restore_source(ckpt, root):
@@ -142,7 +142,7 @@ def op_restore_over(ckpt, root):
 def op_tag_set(ckpt, root):
     old = two_checkpoints(ckpt, root)
     last = list(old)[1]
-    return Plan("tag set", ["tag", "mine", last], Promise(old), thorough=True, check="tag",
+    return Plan("tag set", ["tag", "mine", last], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
                 facts={"old": None, "new": last + "\n"})
 
 
@@ -150,7 +150,7 @@ def op_tag_move(ckpt, root):
     old = two_checkpoints(ckpt, root)
     first, last = old
     ckpt.must(root, "tag", "mine", first)
-    return Plan("tag move", ["tag", "mine", last, "--yes"], Promise(old), thorough=True, check="tag",
+    return Plan("tag move", ["tag", "mine", last, "--yes"], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
                 facts={"old": first + "\n", "new": last + "\n"})
 
 
@@ -158,7 +158,7 @@ def op_tag_remove(ckpt, root):
     old = two_checkpoints(ckpt, root)
     first = next(iter(old))
     ckpt.must(root, "tag", "mine", first)
-    return Plan("tag --delete", ["tag", "--delete", "mine"], Promise(old), thorough=True, check="tag",
+    return Plan("tag --delete", ["tag", "--delete", "mine"], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
                 facts={"old": first + "\n", "new": None})
 
 
@@ -186,7 +186,7 @@ def op_prune(ckpt, root):
     (root / f".ckpt/tmp/pack.{DEAD_PID}.0123456789abcdef.tmp").write_bytes(b"half a pack" * 1000)
     (root / ".ckpt/intents/0123456789abcdef.lease").touch()
     (root / ".ckpt/intents/0123456789abcdef.packs").write_text("00" * 32 + "\n")
-    return Plan("prune", ["prune", "--keep", "last 2", "--yes"], Promise(old, removable={by_policy}), thorough=True,
+    return Plan("prune", ["prune", "--keep", "last 2", "--yes"], Promise(old, removable={by_policy}), thorough=(KILL, NO_SPACE),
                 check="prune")
 
 
@@ -204,7 +204,7 @@ def op_gc_repack(ckpt, root):
     old, new = first_store(ckpt, root)
     second = ckpt.save(root, "model.safetensors", "--tag", "mine")
     ckpt.must(root, "rm", next(iter(old)), "--yes")
-    return Plan("gc --repack", ["gc", "--repack", "--yes"], Promise({second: new}), thorough=True, check="repack")
+    return Plan("gc --repack", ["gc", "--repack", "--yes"], Promise({second: new}), thorough=(KILL,), check="repack")
 
 
 def op_gc_repack_folder(ckpt, root):
@@ -308,7 +308,7 @@ def op_import(ckpt, root):
     ckpt.must(root, "init")
     put(root, "model_epoch_3.safetensors", "model.safetensors")
     old = {ckpt.save(root, "model.safetensors"): trial.manifest_of(root, "model.safetensors")}
-    return Plan("import", ["import", "one.zip"], Promise(old, new=[new]), thorough=True)
+    return Plan("import", ["import", "one.zip"], Promise(old, new=[new]), thorough=(KILL, NO_SPACE))
 
 
 def op_background(ckpt, root, program):
@@ -321,7 +321,7 @@ def op_background(ckpt, root, program):
         raise AssertionError(f"background writer: {done}")
     states = [trial.restores(ckpt, probe, id, None) for id in trial.checkpoints(probe)]
     shutil.rmtree(probe)
-    return Plan("background writer", [], Promise({}, new=states, new_max=2), thorough=True, program=program)
+    return Plan("background writer", [], Promise({}, new=states, new_max=2), thorough=(KILL,), program=program)
 
 
 OPERATIONS = (op_init, op_save_first, op_save_delta, op_save_tag, op_save_folder, op_restore_new, op_restore_over,
@@ -515,7 +515,7 @@ def tasks_of(args, folder):
         for index, mode in enumerate(MODES):
             if plan.slow and not args.full or args.only and args.only not in (plan.name, f"{plan.name},{mode}", mode):
                 continue
-            if args.full or (plan.thorough and mode in (KILL, NO_SPACE)):
+            if args.full or mode in plan.thorough:
                 starts = [(1, 2), (2, 2)]
             else:  # other places for each mode and operation; 1 is where the end is tried too
                 starts = [(1, SAMPLE_STEP + (number + index) % 3)]
