@@ -233,8 +233,8 @@ const command CMD_DIFF = {
     .args = "[A [B]]",
     .summary = "Compare two checkpoints or files, tensor by tensor",
     .about =
-        "A and B are checkpoints or files on disk, also of different formats; tensors are paired by name. Without B "
-        "it is `latest`; without both, `latest~1` and `latest` are compared.\n\n"
+        "A and B are checkpoints, or files or folders on disk, also of different formats; tensors are paired by name. "
+        "Without B it is `latest`; without both, `latest~1` and `latest` are compared.\n\n"
         "CHANGED is the share of elements whose bits differ, MAX and MEAN are of the absolute change, REL L2 is |B - "
         "A| / |A|. NAN and INF count what is not finite, as before>after where the counts differ; "
         "tensors that have more of them than before come first in every order. A number over no finite element is "

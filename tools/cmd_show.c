@@ -360,8 +360,8 @@ const command CMD_SHOW = {
     .summary = "Show a checkpoint or a file",
     .about =
         "Shows when and as what a checkpoint was saved, and its files with format, size and the first digits of "
-        "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file on disk, "
-        "which needs no store.\n\n"
+        "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file or "
+        "folder on disk, which needs no store.\n\n"
         "With --tensors a row is a tensor. Of a checkpoint STORED is what its bytes take as they are coded, MODE how "
         "most of them are, and DEPTH how many tensors of earlier checkpoints are decoded on the way to it. Small "
         "tensors are coded together; each has its share.",
