@@ -208,44 +208,57 @@ out:
     return rc;
 }
 
+/* A head that is of a newer version may be one that is damaged: the other one tells. */
+static bool is_no_head(int code)
+{
+    return code == CKPT_EDATA || code == CKPT_EVERSION;
+}
+
 static int heads_read(pack_parity *p, uint64_t file_size, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
     uint64_t second = 0;
     ckpt_error why;
-    const bool first_good = head_read(p, 0, file_size, name, &why) == 0;
+    const int first = head_read(p, 0, file_size, name, &why);
 
-    if (!first_good && why.code != CKPT_EDATA)
-        TRY(error_set(err, why.code, "%s", why.message));
+    if (first && !is_no_head(first))
+        TRY(error_pass_own(err, &why));
     rc = second_find(&second, p, file_size, err);
     if (!rc)
         rc = head_read(p, second, file_size, name, err);
-    p->whole = first_good && !rc && second == p->blocks_offset + p->layout.parity_blocks * p->layout.block_size;
-    if (first_good && rc == CKPT_EDATA)
+    p->whole = !first && !rc && second == p->blocks_offset + p->layout.parity_blocks * p->layout.block_size;
+    if (!first && is_no_head(rc))
         rc = error_clear(err);
+    else if (first == CKPT_EVERSION && rc == CKPT_EDATA)
+        rc = error_set(err, CKPT_EVERSION, "%s", why.message);
 out:
+    return rc;
+}
+
+int pack_parity_take(pack_parity *out, int fd, uint64_t size, const sha256 *name, ckpt_error *err)
+{
+    pack_parity p = {.fd = fd};
+    const int rc = error_as_damage(heads_read(&p, size, name, err), err);
+
+    *out = p;
+    if (rc)
+        pack_parity_close(out);
     return rc;
 }
 
 int pack_parity_open(pack_parity *out, const char *parity_dir, const sha256 *name, ckpt_error *err)
 {
-    int rc = 0;
+    int rc = 0, fd = -1;
     uint64_t size;
     char path[FILE_PATH_MAX];
-    pack_parity p = {.fd = -1};
 
-    *out = p;
+    *out = (pack_parity){.fd = -1};
     TRY(pack_parity_path(path, parity_dir, name, err));
-    TRY(error_as_damage(file_open(&p.fd, &size, path, err), err));
-    rc = error_as_damage(heads_read(&p, size, name, err), err);
-    if (rc) {
+    TRY(error_as_damage(file_open(&fd, &size, path, err), err));
+    rc = pack_parity_take(out, fd, size, name, err);
+    if (rc)
         error_where(err, path);
-        goto out;
-    }
-    *out = p;
-    p = (pack_parity){.fd = -1};
 out:
-    pack_parity_close(&p);
     return rc;
 }
 

@@ -37,6 +37,8 @@ typedef struct pack_parity {
 
 /* Opens the parity of a pack: CKPT_ENOTFOUND, CKPT_EDATA when neither head can be used, CKPT_EVERSION. */
 int pack_parity_open(pack_parity *out, const char *parity_dir, const sha256 *name, ckpt_error *err);
+/* The same for an open file, which is taken over, also when it fails. */
+int pack_parity_take(pack_parity *out, int fd, uint64_t size, const sha256 *name, ckpt_error *err);
 void pack_parity_close(pack_parity *p); /* a zeroed one needs fd -1 */
 
 /* What is left of a pack and of its parity. */
