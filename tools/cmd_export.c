@@ -137,7 +137,7 @@ static int export_tensors(session *s, const char *name, ckpt_export_format forma
 {
     int rc = 0;
     const char **only = NULL;
-    char *path = NULL;
+    char *path = NULL, values[UNITS_TEXT_SIZE];
     const double begin = print_clock();
     tensor_export x = {.options = {.size = sizeof(x.options), .format = format}};
 
@@ -151,8 +151,8 @@ static int export_tensors(session *s, const char *name, ckpt_export_format forma
     FAIL_IF_NULL(path, err);
     TRY(write_asking(s, path, write_tensors, &x, err));
     if (x.result.values_left_out)
-        session_note(s, "%llu values beside the tensors are left out; a safetensors file has a place for them",
-                     (unsigned long long)x.result.values_left_out);
+        session_note(s, "%s beside the tensors left out: only a safetensors file has a place for that",
+                     print_count(values, x.result.values_left_out, "value"));
     if (s->json)
         TRY(print_json(path, &x.result, print_clock() - begin, err));
     else if (!s->quiet)
