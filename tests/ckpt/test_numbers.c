@@ -90,12 +90,61 @@ static void complex_elements_make_two_numbers(void **state)
     assert_int_equal(numbers_per_element(CKPT_F64), 1);
 }
 
+/* ---- Writing ---- */
+
+static void assert_rounded(void *payload, char *const *columns, size_t count)
+{
+    static const ckpt_dtype DTYPES[] = {CKPT_F16, CKPT_BF16, CKPT_F32, CKPT_F64};
+    const uint64_t bits = strtoull(columns[0], NULL, 16);
+    double number;
+    assert_int_equal(count, 4);
+    memcpy(&number, &bits, sizeof number);
+    for (size_t i = 0; i < 4; i++) {
+        unsigned char written[8] = {0};
+        numbers_error error = {0};
+        double read;
+        const uint64_t expected = strtoull(columns[i < 3 ? i + 1 : 0], NULL, 16);
+        numbers_write(written, &number, 1, DTYPES[i], &error);
+        numbers_read(&read, written, 1, DTYPES[i]);
+        if (isnan(number) ? !isnan(read) : load_u64(written) != expected)
+            fail_msg("%a is written as %s %llx, not %llx", number, ckpt_dtype_name(DTYPES[i]),
+                     (unsigned long long)load_u64(written), (unsigned long long)expected);
+        if (isfinite(number) && number != 0)
+            assert_true(error.count == 1 && error.max == fabs((read - number) / number));
+    }
+    ++*(size_t *)payload;
+}
+
+static void numbers_are_rounded_once_to_the_nearest_even_one(void **state)
+{
+    size_t rows = 0;
+    (void)state;
+    expected_rows("rounding.txt", assert_rounded, &rows);
+    assert_true(rows > 400);
+}
+
+static void errors_are_relative_and_leave_out_what_has_none(void **state)
+{
+    numbers_error error = {0};
+    (void)state;
+    assert_true(numbers_error_rms(&error) == 0);
+    numbers_error_add(&error, 4, 5);
+    numbers_error_add(&error, -4, -4);
+    numbers_error_add(&error, 0, 1);
+    numbers_error_add(&error, (double)INFINITY, 1);
+    numbers_error_add(&error, (double)NAN, 1);
+    assert_int_equal(error.count, 2);
+    assert_true(error.max == 0.25 && error.squares == 0.0625);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_dtypes_are_read_as_numpy_reads_them),
         cmocka_unit_test(opaque_bytes_are_read_as_bytes),
         cmocka_unit_test(complex_elements_make_two_numbers),
+        cmocka_unit_test(numbers_are_rounded_once_to_the_nearest_even_one),
+        cmocka_unit_test(errors_are_relative_and_leave_out_what_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

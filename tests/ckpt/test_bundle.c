@@ -1,0 +1,215 @@
+#include "file_tree.h"
+
+#include "bytes.h"
+
+#include <ckpt/export.h>
+
+/* A second store beside that of the fixture. */
+typedef struct two_stores {
+    fixture *f;
+    char other_root[FILE_PATH_MAX], bundle[FILE_PATH_MAX];
+    ckpt_store *other;
+    char first[CKPT_ID_SIZE], second[CKPT_ID_SIZE]; /* in the fixture's store; the second is a difference */
+} two_stores;
+
+static int two_setup(void **state)
+{
+    two_stores *const t = calloc(1, sizeof *t);
+    void *f = NULL;
+    if (!t || fixture_setup(&f))
+        return -1;
+    t->f = f;
+    join(t->other_root, t->f->root, "other");
+    join(t->bundle, t->f->root, "one.ckpt.zip");
+    make_dir(t->other_root, "");
+    MUST(ckpt_store_init(NULL, t->other_root, ERR));
+    MUST(ckpt_store_open(&t->other, t->other_root, NULL, ERR));
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    options.tag = "kept";
+    save_step(t->first, t->f, 1, 1);
+    save_seed(t->second, t->f, 1, &options); /* shares all bytes of the first */
+    *state = t;
+    return 0;
+}
+
+static int two_teardown(void **state)
+{
+    two_stores *const t = *state;
+    void *f = t->f;
+    ckpt_store_close(t->other);
+    free(t);
+    return fixture_teardown(&f);
+}
+
+static void assert_verifies(ckpt_store *store)
+{
+    ckpt_verify_result verified;
+    MUST(ckpt_verify(&verified, store, &VERIFY_FULL, ERR));
+    ckpt_verify_result_clear(&verified);
+}
+
+/* The one file of a checkpoint is the same in both stores. */
+static void assert_same_checkpoint(two_stores *t, const char *id)
+{
+    char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
+    join(a, t->f->root, "a");
+    join(b, t->f->root, "b");
+    const ckpt_restore_options to_a = {.size = sizeof to_a, .dir = a}, to_b = {.size = sizeof to_b, .dir = b};
+    MUST(ckpt_restore_files(NULL, t->f->store, id, &to_a, ERR));
+    MUST(ckpt_restore_files(NULL, t->other, id, &to_b, ERR));
+    assert_same_tree(a, b);
+}
+
+static void a_bundle_brings_a_checkpoint_with_its_tags_into_another_store(void **state)
+{
+    two_stores *const t = *state;
+    ckpt_bundle_result written, done;
+    char id[CKPT_ID_SIZE];
+    MUST(ckpt_bundle_write(&written, t->f->store, "kept", t->bundle, false, ERR));
+    assert_string_equal(written.id, t->second);
+    assert_int_equal(written.tags, 1);
+    MUST(ckpt_bundle_import(&done, t->other, t->bundle, ERR));
+    assert_string_equal(done.id, t->second);
+    assert_int_equal(done.packs, written.packs);
+    assert_int_equal(done.packs_there, 0);
+    MUST(ckpt_find(id, t->other, "kept", ERR));
+    assert_string_equal(id, t->second);
+    assert_verifies(t->other);
+    assert_same_checkpoint(t, t->second);
+    assert_int_equal(count_files(t->other->tmp_dir) + count_files(t->other->intents_dir), 0);
+}
+
+static void what_is_there_already_is_not_brought_again(void **state)
+{
+    two_stores *const t = *state;
+    ckpt_bundle_result done;
+    ckpt_list *list = NULL;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    MUST(ckpt_bundle_import(&done, t->other, t->bundle, ERR));
+    assert_int_equal(done.packs, 0);
+    assert_true(done.packs_there > 0);
+    MUST(ckpt_list_new(&list, t->other, ERR));
+    assert_int_equal(ckpt_list_count(list), 1);
+    ckpt_list_free(list);
+}
+
+static void a_tag_of_another_checkpoint_stays_where_it_is(void **state)
+{
+    two_stores *const t = *state;
+    ckpt_bundle_result done;
+    char id[CKPT_ID_SIZE], mine[CKPT_ID_SIZE];
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    const float number = 3;
+    const ckpt_tensor tensor = {"mine", CKPT_F32, 0, {0}, (void *)(uintptr_t)&number};
+    ckpt_save_result saved;
+    options.tag = "kept";
+    MUST(ckpt_save_tensors(&saved, t->other, NULL, &tensor, 1, NULL, 0, &options, ERR));
+    memcpy(mine, saved.id, sizeof mine);
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    MUST(ckpt_bundle_import(&done, t->other, t->bundle, ERR));
+    assert_int_equal(done.tags_there, 1);
+    MUST(ckpt_find(id, t->other, "kept", ERR));
+    assert_string_equal(id, mine);
+    assert_same_checkpoint(t, t->second);
+}
+
+static void an_existing_file_is_not_overwritten(void **state)
+{
+    two_stores *const t = *state;
+    write_text(t->bundle, "before");
+    assert_int_equal(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, NULL), CKPT_ECONFIRM);
+    char *const text = read_text(t->bundle);
+    assert_string_equal(text, "before");
+    free(text);
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, true, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+}
+
+static void a_damaged_pack_is_not_bundled(void **state)
+{
+    two_stores *const t = *state;
+    char path[FILE_PATH_MAX];
+    own_pack_file(path, t->f, t->first);
+    flip_bit(path, 1000);
+    fixture_reopen(t->f);
+    assert_int_equal(ckpt_bundle_write(NULL, t->f->store, t->first, t->bundle, false, NULL), CKPT_EDATA);
+    assert_false(exists(t->bundle));
+}
+
+/* Every bit turned over somewhere in the file: it is refused, or it is the same checkpoint. */
+static void a_damaged_bundle_brings_nothing_wrong(void **state)
+{
+    two_stores *const t = *state;
+    struct stat st;
+    ckpt_list *list = NULL;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    assert_int_equal(stat(t->bundle, &st), 0);
+    for (off_t at = 0; at < st.st_size; at += st.st_size / 97 + 1) {
+        flip_bit(t->bundle, at);
+        const int rc = ckpt_bundle_import(NULL, t->other, t->bundle, NULL);
+        assert_true(rc == 0 || rc == CKPT_EDATA || rc == CKPT_EFORMAT || rc == CKPT_EVERSION || rc == CKPT_EUSAGE);
+        assert_verifies(t->other);
+        flip_bit(t->bundle, at);
+    }
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    MUST(ckpt_list_new(&list, t->other, ERR));
+    assert_int_equal(ckpt_list_count(list), 1);
+    ckpt_list_free(list);
+    assert_same_checkpoint(t, t->second);
+}
+
+static void a_bundle_that_is_cut_off_is_refused(void **state)
+{
+    two_stores *const t = *state;
+    struct stat st;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    assert_int_equal(stat(t->bundle, &st), 0);
+    assert_int_equal(truncate(t->bundle, st.st_size - 100), 0);
+    assert_int_equal(ckpt_bundle_import(NULL, t->other, t->bundle, NULL), CKPT_EFORMAT);
+    assert_int_equal(count_files(t->other->packs_dir), 0);
+}
+
+static void other_files_are_no_bundles(void **state)
+{
+    static const char *const FILES[] = {"state/state.pt", "state/state.safetensors", "zip/infozip.zip"};
+    two_stores *const t = *state;
+    for (size_t i = 0; i < 3; i++) {
+        char path[FILE_PATH_MAX];
+        ckpt_error err = {0};
+        join(path, GOLDEN_DIR, FILES[i]);
+        assert_int_equal(ckpt_bundle_import(NULL, t->other, path, &err), CKPT_EFORMAT);
+        assert_non_null(strstr(err.message, "is no bundle"));
+    }
+}
+
+static void features_of_its_packs_are_noted_where_it_comes(void **state)
+{
+    static const char *const paths[] = {GOLDEN_DIR "/state/state.safetensors"};
+    two_stores *const t = *state;
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    options.optimizer_bf16 = true;
+    MUST(ckpt_save_files(NULL, t->f->store, paths, 1, &options, ERR));
+    MUST(ckpt_bundle_write(NULL, t->f->store, "latest", t->bundle, false, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    char *const config = read_text(t->other->config_path);
+    assert_non_null(strstr(config, "transforms"));
+    free(config);
+}
+
+int main(void)
+{
+#define BUNDLE_TEST(name) cmocka_unit_test_setup_teardown(name, two_setup, two_teardown)
+    const struct CMUnitTest tests[] = {
+        BUNDLE_TEST(a_bundle_brings_a_checkpoint_with_its_tags_into_another_store),
+        BUNDLE_TEST(what_is_there_already_is_not_brought_again),
+        BUNDLE_TEST(a_tag_of_another_checkpoint_stays_where_it_is),
+        BUNDLE_TEST(an_existing_file_is_not_overwritten),
+        BUNDLE_TEST(a_damaged_pack_is_not_bundled),
+        BUNDLE_TEST(a_damaged_bundle_brings_nothing_wrong),
+        BUNDLE_TEST(a_bundle_that_is_cut_off_is_refused),
+        BUNDLE_TEST(other_files_are_no_bundles),
+        BUNDLE_TEST(features_of_its_packs_are_noted_where_it_comes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
