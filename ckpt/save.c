@@ -339,6 +339,14 @@ static bool has_changed(const struct stat *before, int fd, const char *source)
            has_more(fd, (uint64_t)before->st_size);
 }
 
+static bool is_expected(const saver *s, const walk_entry *entry, const struct stat *st)
+{
+    const ckpt_file_mark *const mark = s->expected && entry->typed ? &s->expected[entry->given] : NULL;
+
+    return !mark || (mark->size == (uint64_t)st->st_size && mark->inode == (uint64_t)st->st_ino &&
+                     mark->mtime_ns == (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec);
+}
+
 /* One try. *changed: the file is not what it was when it was opened; *gone: it could not be opened any more. */
 static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
@@ -353,6 +361,7 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     *gone = rc == CKPT_ENOTFOUND;
     TRY(rc);
     FAIL_IF(!settle(&before, fd), err, CKPT_ECHANGED, "%s is being written", entry->source);
+    FAIL_IF(!is_expected(s, entry, &before), err, CKPT_ECHANGED, "%s has changed", entry->source);
     size = (uint64_t)before.st_size;
     if (s->from_copy) { /* the shortest time in which it has to stand still */
         rc = save_copy(&copy, s, fd, size, entry->source, err);
@@ -374,8 +383,9 @@ out:
 static int save_entry_file(bool *gone, saver *s, const walk_entry *entry, ckpt_error *err)
 {
     int rc = 0;
+    const int tries = s->expected && entry->typed ? 1 : SAVE_READ_TRIES; /* it will not come back to what it was */
 
-    for (int attempt = 0; attempt < SAVE_READ_TRIES; attempt++) {
+    for (int attempt = 0; attempt < tries; attempt++) {
         const pack_index before = s->tables;
         const uint64_t done = s->done_bytes, tensors = s->tensor_count, shared = s->shared_bytes;
         const transform_account account = s->account;
@@ -509,6 +519,7 @@ int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save
     s->rules = transform_rules_of(options);
     s->from_copy = options->from_copy;
     s->whole_only = options->whole_only;
+    s->expected = options->expected;
 out:
     return rc;
 }

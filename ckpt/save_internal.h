@@ -88,7 +88,8 @@ typedef struct saver {
     ckpt_level level;
     transform_rules rules; /* set after saver_open */
     transform_account account;
-    bool from_copy, whole_only; /* see ckpt_save_options */
+    bool from_copy, whole_only; /* these three: see ckpt_save_options */
+    const ckpt_file_mark *expected;
     const kept_frames *kept;    /* or NULL */
     save_scratch scratch;
     intent *intent;

@@ -245,7 +245,7 @@ out:
     return rc;
 }
 
-static int add_typed(walker *wk, const char *typed, const char *here, ckpt_error *err)
+static int add_typed(walker *wk, const char *typed, size_t given, const char *here, ckpt_error *err)
 {
     int rc = 0;
     char absolute[FILE_PATH_MAX];
@@ -264,8 +264,10 @@ static int add_typed(walker *wk, const char *typed, const char *here, ckpt_error
     TRY(check_outside_stores(wk, absolute, typed, err));
     const size_t first = wk->out->count;
     TRY(visit(wk, absolute, path, 0, err));
-    if (wk->out->count > first)
+    if (wk->out->count > first) {
         wk->out->entries[first].typed = true;
+        wk->out->entries[first].given = given;
+    }
 out:
     return rc;
 }
@@ -313,7 +315,7 @@ int walk_paths(walk *out, const char *const *paths, size_t count, const char *st
         goto out;
     }
     for (size_t i = 0; i < count; i++)
-        TRY(add_typed(&wk, paths[i], here, err));
+        TRY(add_typed(&wk, paths[i], i, here, err));
 
     qsort(out->entries, out->count, sizeof *out->entries, entry_compare);
     for (size_t i = 1; i < out->count; i++)

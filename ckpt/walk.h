@@ -16,6 +16,7 @@ typedef struct walk_entry {
     char *link;   /* target of a link, "" otherwise */
     ckpt_file_kind kind;
     bool typed;    /* given by name, not found in a folder */
+    size_t given;  /* of a typed one: which of the paths it is */
     unsigned mode; /* permission bits */
     uint64_t size; /* of a file, when it was listed */
 } walk_entry;

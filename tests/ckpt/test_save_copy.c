@@ -167,6 +167,26 @@ static void what_is_cut_off_can_be_refused(void **state)
     ckpt_store_close(store);
 }
 
+static void a_file_in_another_state_than_expected_is_refused(void **state)
+{
+    (void)state;
+    struct stat st;
+    ckpt_save_result saved;
+    ckpt_error err = {0};
+    const char *const path = "expected.bin";
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    fill(path, 'x');
+    assert_int_equal(stat(path, &st), 0);
+    const ckpt_file_mark mark = {(uint64_t)st.st_size, (uint64_t)st.st_ino,
+                                 (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+    options.expected = &mark;
+    ckpt_store *const store = store_with(NULL);
+    MUST(ckpt_save_files(&saved, store, &path, 1, &options, ERR));
+    assert_int_equal(truncate(path, 0), 0); /* stands still, but is not what was looked at */
+    assert_int_equal(ckpt_save_files(&saved, store, &path, 1, &options, &err), CKPT_ECHANGED);
+    ckpt_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +194,7 @@ int main(void)
         cmocka_unit_test(its_copy_is_saved_as_it_was),
         cmocka_unit_test(names_and_modes_are_those_of_the_file),
         cmocka_unit_test(what_is_cut_off_can_be_refused),
+        cmocka_unit_test(a_file_in_another_state_than_expected_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -106,7 +106,8 @@ _SaveOptions = _struct("ckpt_save_options", ("size", _size), ("message", _text),
                        ("meta", ctypes.POINTER(_Value)), ("meta_count", _size), ("tag", _text),
                        ("level", ctypes.c_int), ("optimizer_bf16", ctypes.c_bool), ("weights_only", ctypes.c_bool),
                        ("drop", ctypes.POINTER(_text)), ("drop_count", _size), ("from_copy", ctypes.c_bool),
-                       ("whole_only", ctypes.c_bool), ("parity", ctypes.c_double))
+                       ("whole_only", ctypes.c_bool), ("parity", ctypes.c_double),
+                       ("expected", ctypes.c_void_p))
 _SaveResult = _struct("ckpt_save_result", ("id", _id), ("sequence", _u64), ("files", _u64), ("tensors", _u64),
                       ("raw_bytes", _u64), ("stored_bytes", _u64), ("coded_bytes", _u64), ("shared_bytes", _u64),
                       ("lossy", ctypes.c_char * 512))

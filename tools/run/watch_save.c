@@ -214,8 +214,25 @@ static void prune(watch *w, watch_item *item, const save_meta *meta)
     ckpt_prune_result_clear(&result);
 }
 
-/* After the save: what each item was saved as. Where it changed around the save, nobody knows whether before or after
- * it was read; the next look compares it with the store. */
+/* A folder may have changed between two of its files, or lost some: such a checkpoint is taken back. */
+static int check_folders(const watch *w, watch_item *const *items, size_t count, const char *id, ckpt_error *why)
+{
+    int rc = 0;
+    watch_mark after;
+    bool folder = false, same = true;
+
+    for (size_t i = 0; same && i < count; i++)
+        same = !items[i]->folder || (watch_mark_take(&after, &folder, items[i]->path, NULL, NULL, NULL) == 0 &&
+                                     watch_mark_equal(&items[i]->seen, &after));
+    if (same)
+        goto out;
+    TRY(ckpt_remove(w->store, id, true, why));
+    rc = error_set(why, CKPT_ECHANGED, "a folder changed while it was saved");
+out:
+    return rc;
+}
+
+/* After the save: what each item was saved as. */
 static int items_saved(watch *w, watch_item *const *items, size_t count, ckpt_error *err)
 {
     int rc = 0;
@@ -224,7 +241,6 @@ static int items_saved(watch *w, watch_item *const *items, size_t count, ckpt_er
         const watch_mark before = items[i]->seen;
         items[i]->told = 0;
         TRY(watch_look(w, items[i], err));
-        items[i]->doubt = !items[i]->gone && !watch_mark_equal(&before, &items[i]->seen);
         watch_item_saved(w->track, items[i], &before, watch_now_ms());
         if (w->end_ms != WATCH_NEVER)
             items[i]->due_ms = WATCH_NEVER; /* once in the last round */
@@ -258,15 +274,18 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
 {
     int rc = 0;
     const char **paths = calloc(count, sizeof *paths);
+    ckpt_file_mark *const marks = calloc(count, sizeof *marks);
     save_meta meta = {0};
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     watch_saved saved = {.path = items[0]->path, .path_count = count};
     ckpt_error why = {0};
     const uint64_t begin_ms = watch_now_ms();
 
-    FAIL_IF_NULL(paths, err);
-    for (size_t i = 0; i < count; i++)
+    FAIL_IF_NULL(paths && marks, err);
+    for (size_t i = 0; i < count; i++) {
         paths[i] = items[i]->path;
+        marks[i] = (ckpt_file_mark){items[i]->seen.size, items[i]->seen.inode, items[i]->seen.mtime_ns};
+    }
     meta_fill(&meta, &options.step, w, items, count);
     saved.step = options.step;
     options.message = w->options->message;
@@ -275,8 +294,11 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
     options.level = w->options->level;
     options.whole_only = true;
     options.from_copy = verdict != WATCH_SAVE;
+    options.expected = marks; /* what was found to be whole, not what it may be by now */
     rc = ckpt_save_files(&saved.result, w->store, paths, count, &options, &why);
     saved.seconds = (double)(watch_now_ms() - begin_ms) / 1000;
+    if (rc == 0)
+        rc = check_folders(w, items, count, saved.result.id, &why);
     if (rc) {
         items_failed(w, items, count, rc, &why);
         rc = 0;
@@ -286,6 +308,7 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
     TRY(items_saved(w, items, count, err));
     prune(w, items[0], &meta);
 out:
+    free(marks);
     free(paths);
     return rc;
 }

@@ -126,6 +126,12 @@ CKPT_API const char *ckpt_store_path(const ckpt_store *store); /* absolute path 
 
 /* ---- Saving ----------------------------------------------------------------------------------------------------- */
 
+/* What stat(2) says of one state of a file. */
+typedef struct ckpt_file_mark {
+    uint64_t size, inode;
+    int64_t mtime_ns;
+} ckpt_file_mark;
+
 /* How much time a save may take to make its bytes fewer. Whatever it is, restoring gives the same bytes. */
 typedef enum ckpt_level {
     CKPT_LEVEL_DEFAULT = 0, /* looks for references and repeats where samples say that they pay */
@@ -152,6 +158,8 @@ typedef struct ckpt_save_options {
     bool from_copy;  /* each is copied within the store first, where it has to stand still for the shortest time */
     bool whole_only; /* one that looks cut off is CKPT_EFORMAT instead of a warning */
     double parity; /* write so large a share of parity, 0.05 for 5 %, for ckpt_repair; 0: as config.ini says */
+    const ckpt_file_mark *expected; /* NULL, or one for each path: a file in another state is CKPT_ECHANGED. Of folders
+                                     * nothing is compared. */
 } ckpt_save_options;
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
