@@ -3,10 +3,11 @@
 
 Run by ctest with CKPT=the program; every golden/store-* must also stay readable to that. See golden/README.md.
 """
-import hashlib, json, os, shutil, stat, struct, subprocess, sys, tempfile, unittest
+import hashlib, json, os, random, shutil, stat, struct, subprocess, sys, tempfile, unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+import independent_parity as parity
 import independent_reader as reader
 
 TESTS = Path(__file__).resolve().parent
@@ -376,6 +377,23 @@ class FreshStore(Case):
         done = read(work / ".ckpt", self.out)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual((self.out / exact.name).read_bytes(), exact.with_name("rounded.safetensors").read_bytes())
+
+    def test_parity_is_what_the_document_says(self):
+        work, rng = self.folder / "work", random.Random(7)
+        work.mkdir()
+        self.ckpt("init", "--parity", "10%", cwd=work)
+        for size in (1, 3000, 400000):  # one group, and several
+            (work / "file").write_bytes(rng.randbytes(size))
+            self.ckpt("save", "file", cwd=work)
+        packs = sorted((work / ".ckpt" / "packs").iterdir())
+        self.assertEqual(len(packs), 3)
+        for path in packs:
+            pack, stored = path.read_bytes(), (work / ".ckpt" / "parity" / (path.stem + ".parity")).read_bytes()
+            for made in parity.Parity(stored), parity.Parity.by_its_end(stored):
+                self.assertEqual((made.pack.hex(), made.size), (path.stem, len(pack)))
+                lost = set(range(made.count)[:made.count // 10 + 1])
+                damaged = bytes(made.block * len(lost)) + pack[made.block * len(lost):]
+                self.assertEqual(made.rebuilt(damaged, lost), pack)
 
 
 if __name__ == "__main__":
