@@ -509,6 +509,18 @@ out:
     return rc;
 }
 
+static int entries_commit(ckpt_save_result *result, saver *s, const walk *w, uint64_t sequence,
+                          const ckpt_save_options *options, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(save_entries(s, w, err));
+    note_idle_rules(s);
+    TRY(saver_commit(result, s, sequence, options, err));
+out:
+    return rc;
+}
+
 int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save_options *options, save_carry *carry,
                 ckpt_error *err)
 {
@@ -546,10 +558,11 @@ int ckpt_save_files(ckpt_save_result *result, ckpt_store *store, const char *con
         TRY(saver_start(&s, &sequence, store, options, NULL, err));
         s.total_bytes = w.total_bytes;
         TRY(save_room(&again, &s, &w, NULL, tries > 0, err));
+        if (!again) {
+            rc = entries_commit(result, &s, &w, sequence, options, err);
+            TRY(save_room_again(&again, rc, &s, tries > 0, err));
+        }
     }
-    TRY(save_entries(&s, &w, err));
-    note_idle_rules(&s);
-    TRY(saver_commit(result, &s, sequence, options, err));
 out:
     saver_close(&s);
     if (rc == CKPT_EQUOTA)

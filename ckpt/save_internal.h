@@ -215,7 +215,10 @@ bool save_equal(saver *s, frame_at at, uint64_t frame_offset, const unsigned cha
  * closed and *again set: open it again and ask once more, with `last_try`. CKPT_EQUOTA and CKPT_ENOSPC tell the
  * numbers. */
 int save_room(bool *again, saver *s, const walk *w, const char *path, bool last_try, ckpt_error *err);
-/* The same of the pieces of the file in work. */
+/* After a save, which returned `rc`: when it turned out too large for the quota, and the policy makes room for its true
+ * size, that is applied, the saver is closed and *again set. Returns 0 then, else `rc`. */
+int save_room_again(bool *again, int rc, saver *s, bool last_try, ckpt_error *err);
+/* About how many bytes the pieces of the file in work will take. */
 int save_pieces_estimate(uint64_t *bytes, saver *s, ckpt_error *err);
 /* Is the store within its quota with the packs written so far and `more_bytes`? CKPT_EQUOTA. */
 int save_quota_check(const saver *s, uint64_t more_bytes, ckpt_error *err);

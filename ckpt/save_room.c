@@ -160,7 +160,12 @@ static int policy_apply(saver *s, ckpt_error *err)
 
     saver_close(s);
     *s = (saver){.writer.tmp.fd = -1};
-    TRY(ckpt_prune(&result, store, NULL, err));
+    rc = ckpt_prune(&result, store, NULL, err);
+    if (rc == CKPT_EBUSY) { /* another one makes room meanwhile */
+        rc = error_clear(err);
+        goto out;
+    }
+    TRY(rc);
     format_size(freed, result.freed_bytes);
     store_note(store, "to make room the policy removed %" PRIu64 " checkpoint%s, %s", result.removed_checkpoints,
                result.removed_checkpoints == 1 ? "" : "s", freed);
@@ -206,6 +211,22 @@ int save_room(bool *again, saver *s, const walk *w, const char *path, bool last_
         TRY(refuse(needed.likely, &u, policy_bytes, err));
 out:
     return rc;
+}
+
+int save_room_again(bool *again, int rc, saver *s, bool last_try, ckpt_error *err)
+{
+    uint64_t policy_bytes = 0;
+    ckpt_usage u;
+
+    if (rc != CKPT_EQUOTA || last_try)
+        return rc;
+    /* Packs that this save has closed are among what the policy frees: no checkpoint needs them. */
+    if (usage_limits(&u, s->store, NULL) || policy_ask(&policy_bytes, s->store, NULL) ||
+        usage_room(&u) + policy_bytes < s->packs_bytes + SNAPSHOT_BYTES_MAX)
+        return rc;
+    *again = true;
+    (void)error_clear(err);
+    return policy_apply(s, err);
 }
 
 int save_quota_check(const saver *s, uint64_t more_bytes, ckpt_error *err)

@@ -176,6 +176,17 @@ void save_carry_clear(save_carry *carry)
 
 /* ---- Saving ----------------------------------------------------------------------------------------------------- */
 
+static int parts_commit(ckpt_save_result *result, saver *s, const char *file_name, uint64_t sequence,
+                        const ckpt_save_options *options, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(save_file(s, file_name, 0644, err));
+    TRY(saver_commit(result, s, sequence, options, err));
+out:
+    return rc;
+}
+
 int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_name, const ckpt_tensor *tensors,
                  size_t count, const ckpt_value *values, size_t value_count, const ckpt_save_options *options,
                  save_carry *carry, ckpt_error *err)
@@ -199,9 +210,11 @@ int save_tensors(ckpt_save_result *result, ckpt_store *store, const char *file_n
         s.total_bytes = parts.source.size;
         s.source = &parts.source;
         TRY(save_room(&again, &s, NULL, file_name, tries > 0, err));
+        if (!again) {
+            rc = parts_commit(result, &s, file_name, sequence, &own_options, err);
+            TRY(save_room_again(&again, rc, &s, tries > 0, err));
+        }
     }
-    TRY(save_file(&s, file_name, 0644, err));
-    TRY(saver_commit(result, &s, sequence, &own_options, err));
     if (carry)
         carry_fill(carry, &s, &parts);
 out:

@@ -152,6 +152,29 @@ static void what_no_checkpoint_needs_makes_room_too(void **state)
     assert_all_good(f);
 }
 
+static void a_save_larger_than_samples_promised_lets_the_policy_make_room_too(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE];
+    ckpt_save_result saved;
+    static uint8_t bytes[NOISE_BYTES];
+    const ckpt_tensor tensor = {"noise", CKPT_U8, 1, {NOISE_BYTES}, bytes};
+    noise_fill(bytes, NOISE_BYTES, 9);
+    memset(bytes + NOISE_BYTES / 3, 0, 40000); /* where a tensor is sampled */
+    memset(bytes + NOISE_BYTES / 3 * 2, 0, 40000);
+    policy_set(f, "last 1");
+    for (uint64_t i = 0; i < 3; i++)
+        MUST(noise_save(id, f->store, i, NULL, ERR));
+    const uint64_t limit = store_bytes(f) + 60000;
+    quota_set(f, limit);
+    MUST(ckpt_save_tensors(&saved, f->store, NULL, &tensor, 1, NULL, 0, NULL, ERR));
+    assert_true(saved.stored_bytes > 100000);
+    assert_non_null(strstr(f->note, "to make room the policy removed 2"));
+    assert_true(store_bytes(f) <= limit);
+    assert_int_equal(count_files(f->store->snapshots_dir), 2);
+    assert_all_good(f);
+}
+
 static void within_the_quota_the_policy_is_not_applied(void **state)
 {
     fixture *const f = *state;
@@ -351,6 +374,7 @@ int main(void)
         STORE_TEST(a_wrong_quota_is_no_quota_that_is_passed_over),
         STORE_TEST(the_policy_makes_room_when_it_is_enough),
         STORE_TEST(what_no_checkpoint_needs_makes_room_too),
+        STORE_TEST(a_save_larger_than_samples_promised_lets_the_policy_make_room_too),
         STORE_TEST(within_the_quota_the_policy_is_not_applied),
         STORE_TEST(a_save_that_fits_to_the_byte_is_done),
         STORE_TEST(one_byte_too_many_fails_before_anything_is_committed),
