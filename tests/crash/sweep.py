@@ -9,7 +9,7 @@ half stands under a final name, the next save works, and prune removes what is l
 fails makes the exit status that is documented, or none of it is seen because it was tried again.
 
 Without --full, `kill` is tried at every call of save, prune, tag, repack and the background writer, ENOSPC at those of
-save, prune and tag, and all else at every SAMPLE_STEP-th.
+save, prune and tag, and all else at every SAMPLE_STEP-th, and in the course of an operation with many calls further apart.
 """
 import argparse
 import json
@@ -29,12 +29,14 @@ from trial import GOLDEN, Promise, Program, Report
 KILL, NO_SPACE, FULL_DISK, IO_ERROR, INTERRUPTED, SHORT, DROP, TORN = MODES = (
     "kill", "fail:ENOSPC", "fail-from:ENOSPC", "fail:EIO", "fail:EINTR", "short", "drop", "torn")
 EXIT_OF = {NO_SPACE: {0, 5}, FULL_DISK: {0, 5}, IO_ERROR: {0, 10}, INTERRUPTED: {0}, SHORT: {0}}
+EACH = (KILL, NO_SPACE)  # the modes that are tried at every call of what matters most
 DEADLY = (KILL, DROP, TORN)
 # Calls whose failure may end in success: what is only a hint, what is derived, what clears up, what is there already.
 IGNORABLE_CALLS = ("unlink", "sync_file_range", "mkdir")
 IGNORABLE_FOLDERS = (".ckpt/cache", ".ckpt/intents")
 SAMPLE_STEP = 9
 SAMPLES_OF_A_STEP = 12
+CALLS_OF_A_STEP = 200  # also where every call is tried
 CALLS_MAX = 2000
 DEAD_PID = 4194305  # above the largest that Linux gives
 
@@ -83,19 +85,19 @@ def op_save_first(ckpt, root):
     ckpt.must(root, "init")
     put(root, "model_epoch_1.safetensors", "model.safetensors")
     return Plan("save first", ["save", "model.safetensors"],
-                Promise({}, new=[trial.manifest_of(root, "model.safetensors")]), thorough=(KILL, NO_SPACE))
+                Promise({}, new=[trial.manifest_of(root, "model.safetensors")]), thorough=EACH)
 
 
 def op_save_delta(ckpt, root):
     old, new = first_store(ckpt, root)
-    return Plan("save delta", ["save", "model.safetensors"], Promise(old, new=[new]), thorough=(KILL, NO_SPACE))
+    return Plan("save delta", ["save", "model.safetensors"], Promise(old, new=[new]), thorough=EACH)
 
 
 def op_save_tag(ckpt, root):
     old, new = first_store(ckpt, root)
     ckpt.must(root, "tag", "mine", "latest")
     return Plan("save --tag", ["save", "model.safetensors", "--tag", "mine", "--step", "7"], Promise(old, new=[new]),
-                thorough=(KILL, NO_SPACE), check="save_tag", facts={"old": next(iter(old))})
+                thorough=EACH, check="save_tag", facts={"old": next(iter(old))})
 
 
 def op_save_folder(ckpt, root):
@@ -107,7 +109,7 @@ def op_save_folder(ckpt, root):
         put(run, f"checkpoint_epoch_{epoch}.pt", f"epoch_{epoch}.pt")
     (run / "notes.txt").write_text("lr 0.1\n")
     (run / "last.pt").symlink_to("epoch_3.pt")
-    return Plan("save folder", ["save", "run"], Promise(old, new=[trial.manifest_of(root, "run")]), thorough=(KILL, NO_SPACE))
+    return Plan("save folder", ["save", "run"], Promise(old, new=[trial.manifest_of(root, "run")]), thorough=EACH)
 
 
 def restore_source(ckpt, root):
@@ -142,7 +144,7 @@ def op_restore_over(ckpt, root):
 def op_tag_set(ckpt, root):
     old = two_checkpoints(ckpt, root)
     last = list(old)[1]
-    return Plan("tag set", ["tag", "mine", last], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
+    return Plan("tag set", ["tag", "mine", last], Promise(old), thorough=EACH, check="tag",
                 facts={"old": None, "new": last + "\n"})
 
 
@@ -150,7 +152,7 @@ def op_tag_move(ckpt, root):
     old = two_checkpoints(ckpt, root)
     first, last = old
     ckpt.must(root, "tag", "mine", first)
-    return Plan("tag move", ["tag", "mine", last, "--yes"], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
+    return Plan("tag move", ["tag", "mine", last, "--yes"], Promise(old), thorough=EACH, check="tag",
                 facts={"old": first + "\n", "new": last + "\n"})
 
 
@@ -158,7 +160,7 @@ def op_tag_remove(ckpt, root):
     old = two_checkpoints(ckpt, root)
     first = next(iter(old))
     ckpt.must(root, "tag", "mine", first)
-    return Plan("tag --delete", ["tag", "--delete", "mine"], Promise(old), thorough=(KILL, NO_SPACE), check="tag",
+    return Plan("tag --delete", ["tag", "--delete", "mine"], Promise(old), thorough=EACH, check="tag",
                 facts={"old": first + "\n", "new": None})
 
 
@@ -186,7 +188,7 @@ def op_prune(ckpt, root):
     (root / f".ckpt/tmp/pack.{DEAD_PID}.0123456789abcdef.tmp").write_bytes(b"half a pack" * 1000)
     (root / ".ckpt/intents/0123456789abcdef.lease").touch()
     (root / ".ckpt/intents/0123456789abcdef.packs").write_text("00" * 32 + "\n")
-    return Plan("prune", ["prune", "--keep", "last 2", "--yes"], Promise(old, removable={by_policy}), thorough=(KILL, NO_SPACE),
+    return Plan("prune", ["prune", "--keep", "last 2", "--yes"], Promise(old, removable={by_policy}), thorough=EACH,
                 check="prune")
 
 
@@ -308,7 +310,7 @@ def op_import(ckpt, root):
     ckpt.must(root, "init")
     put(root, "model_epoch_3.safetensors", "model.safetensors")
     old = {ckpt.save(root, "model.safetensors"): trial.manifest_of(root, "model.safetensors")}
-    return Plan("import", ["import", "one.zip"], Promise(old, new=[new]), thorough=(KILL, NO_SPACE))
+    return Plan("import", ["import", "one.zip"], Promise(old, new=[new]), thorough=EACH)
 
 
 def op_background(ckpt, root, program):
@@ -493,7 +495,7 @@ def task_run(task):
     at = first
     while at < CALLS_MAX and (result := sweep.run(mode, at)) is not None:
         results.append((f"{plan.name}, {mode} at {at} ({result[0]})", result[1]))
-        if step >= SAMPLE_STEP and len(results) % SAMPLES_OF_A_STEP == 0:
+        if len(results) % (SAMPLES_OF_A_STEP if step >= SAMPLE_STEP else CALLS_OF_A_STEP) == 0:
             step *= 2  # a file of many writes is much of the same
         at += step
     if mode in (DROP, TORN) and first == 1:
