@@ -134,14 +134,16 @@ static void more_time_never_takes_more_bytes(void **state)
 {
     fixture *const f = *state;
     ckpt_save_result saved[LEVELS];
+    ckpt_prune_result pruned = {0};
+    const ckpt_prune_options all = {.size = sizeof all, .keep = "last 100"};
 
     fill();
     for (int level = 0; level < LEVELS; level++) {
         save_floats(f, weights, CKPT_LEVEL_DEFAULT);
         saved[level] = save_floats(f, later, (ckpt_level)level);
         MUST(ckpt_remove(f->store, "latest", true, ERR)); /* else it is the next one's reference, or shared */
-        MUST(ckpt_prune(&(ckpt_prune_result){0}, f->store,
-                        &(ckpt_prune_options){.size = sizeof(ckpt_prune_options), .keep = "last 100"}, ERR));
+        MUST(ckpt_prune(&pruned, f->store, &all, ERR));
+        ckpt_prune_result_clear(&pruned);
         fixture_reopen(f);
     }
     assert_in_range(saved[CKPT_LEVEL_MAX].coded_bytes, 1, saved[CKPT_LEVEL_DEFAULT].coded_bytes);
