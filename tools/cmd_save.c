@@ -13,7 +13,7 @@ static const option OPTIONS[] = {
     {"meta", 0, OPT_PAIR, "KEY=VALUE", "keep a value beside it, as val_acc=0.93; may be given several times"},
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
     {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
-    {"level", 0, OPT_CHOICE, SAVE_LEVEL_WORDS, "in little time, or into few bytes"},
+    {"level", 0, OPT_CHOICE, SAVE_LEVEL_WORDS, "in little time (fast), or into few bytes (max)"},
     {"optimizer", 0, OPT_CHOICE, "bf16", "lossy: round what is not weights to bf16"},
     {"weights-only", 0, OPT_FLAG, NULL, "lossy: leave out what is not weights"},
     {"parity", 0, OPT_TEXT, "SHARE", "also write so much parity for `ckpt repair`, as 5%; else what config.ini says"},

@@ -21,6 +21,7 @@ import resource
 import signal
 import sys
 import time
+import warnings
 
 
 def cpu():
@@ -158,6 +159,7 @@ def versions():
 
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ckpt bench ends us
+    warnings.filterwarnings("ignore")  # peers' own affairs
     state = None
     for line in sys.stdin:
         command, *words = line.rstrip("\n").split("\t")
