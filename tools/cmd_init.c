@@ -58,8 +58,7 @@ static int cmd_init(session *s, ckpt_error *err)
     char quota[UNITS_TEXT_SIZE], taken[UNITS_TEXT_SIZE];
     const char *dir = s->args.word_count ? s->args.words[0] : s->store_path ? s->store_path : ".";
 
-    if (parity)
-        TRY(parse_share(&share, parity, err));
+    TRY(arguments_share(&share, &s->args, "parity", err));
     if (arguments_text(&s->args, "quota"))
         TRY(parse_size(&bytes, arguments_text(&s->args, "quota"), err));
     if (arguments_text(&s->args, "keep"))

@@ -29,8 +29,8 @@ static const char *hurt_text(char out[HURT_TEXT_SIZE], const ckpt_repair_row *ro
 
     out[0] = 0;
     for (size_t i = 0; i < row->hurt_count && i < HURT_SHOWN_MAX; i++)
-        used += (size_t)snprintf(out + used, HURT_TEXT_SIZE - used, "%s%.*s", i ? ", " : "", PRINT_ID_DIGITS,
-                                 row->hurt[i]);
+        used +=
+            (size_t)snprintf(out + used, HURT_TEXT_SIZE - used, "%s%.*s", i ? ", " : "", PRINT_ID_DIGITS, row->hurt[i]);
     if (row->hurt_count > HURT_SHOWN_MAX)
         snprintf(out + used, HURT_TEXT_SIZE - used, ", %zu more", row->hurt_count - HURT_SHOWN_MAX);
     return out;
@@ -179,15 +179,13 @@ out:
 static int cmd_repair(session *s, ckpt_error *err)
 {
     int rc = 0;
-    const char *const parity = arguments_text(&s->args, "add-parity");
     ckpt_repair_result found = {0};
     ckpt_repair_options options = {.size = sizeof(options),
                                    .dry_run = arguments_flag(&s->args, "dry-run"),
                                    .from = arguments_text(&s->args, "from"),
                                    .adopt = arguments_flag(&s->args, "adopt")};
 
-    if (parity)
-        TRY(parse_share(&options.parity, parity, err));
+    TRY(arguments_share(&options.parity, &s->args, "add-parity", err));
     TRY(session_open(s, err));
     if (!options.dry_run && !arguments_flag(&s->args, "yes"))
         TRY(confirm_repair(s, options, err));
@@ -210,8 +208,9 @@ const command CMD_REPAIR = {
     .args = "",
     .summary = "Mend what is damaged, as far as anything tells how",
     .about =
-        "Reads the whole store. A damaged or missing pack comes back from its parity, from the store --from names, from "
-        "a file of another name that has its bytes, or from equal frames in other packs; where only its header or "
+        "Reads the whole store. A damaged or missing pack comes back from its parity, from the store that --from "
+        "names, "
+        "from a file of another name that has its bytes, or from equal frames in other packs; where only its header or "
         "footer is damaged, those are written anew. It gets its name only when its SHA-256 is that name. A damaged "
         "snapshot is written as it was where its id tells how, else made anew from its pack, and then a message says "
         "what is lost. Damaged tags are set aside, and a damaged cache is made anew.\n\n"

@@ -100,8 +100,7 @@ static int cmd_save(session *s, ckpt_error *err)
     options.weights_only = arguments_flag(&s->args, "weights-only");
     TRY(arguments_list(&drop, &options.drop_count, &s->args, "drop", err));
     options.drop = drop;
-    if (arguments_text(&s->args, "parity"))
-        TRY(parse_share(&options.parity, arguments_text(&s->args, "parity"), err));
+    TRY(arguments_share(&options.parity, &s->args, "parity", err));
     TRY(session_open(s, err));
     session_work_begin(s, "save");
     rc = ckpt_save_files(&saved, s->store, s->args.words, s->args.word_count, &options, err);

@@ -144,8 +144,7 @@ static int options_read(ckpt_verify_options *options, const session *s, ckpt_err
                      : arguments_flag(args, "read") ? CKPT_VERIFY_READ
                                                     : CKPT_VERIFY_NAMES;
     options->seed = (uint64_t)arguments_count(args, "seed", 0);
-    if (sample)
-        TRY(parse_share(&options->sample, sample, err));
+    TRY(arguments_share(&options->sample, args, "sample", err));
     FAIL_IF(sample && options->level != CKPT_VERIFY_NAMES, err, CKPT_EUSAGE,
             "--sample stands in the place of --read and --full");
     FAIL_IF(options->seed && !sample, err, CKPT_EUSAGE, "--seed needs --sample");

@@ -287,6 +287,18 @@ int64_t arguments_count(const arguments *args, const char *name, int64_t otherwi
     return given ? given->count : otherwise;
 }
 
+int arguments_share(double *out, const arguments *args, const char *name, ckpt_error *err)
+{
+    const char *const text = arguments_text(args, name);
+    const int rc = text ? parse_share(out, text, err) : 0;
+
+    if (!text)
+        *out = 0;
+    if (rc)
+        error_prefix(err, "--%s", name);
+    return rc;
+}
+
 const char *arguments_pair(const arguments *args, const char *name, size_t i)
 {
     for (size_t k = 0; k < args->given_count; k++)

@@ -76,6 +76,8 @@ const option *option_find(const option *rows, const char *name);
 bool arguments_flag(const arguments *args, const char *name);
 const char *arguments_text(const arguments *args, const char *name); /* NULL: not given */
 int64_t arguments_count(const arguments *args, const char *name, int64_t otherwise);
+/* A share such as "5%", as 0.05; 0 when it was not given. CKPT_EUSAGE. */
+int arguments_share(double *out, const arguments *args, const char *name, ckpt_error *err);
 /* The i-th value of an OPT_PAIR or OPT_LIST; NULL past the last. */
 const char *arguments_pair(const arguments *args, const char *name, size_t i);
 /* All values of an OPT_LIST; malloc'ed. */
