@@ -331,12 +331,20 @@ static bool has_more(int fd, uint64_t size)
     return pread(fd, &byte, 1, (off_t)size) > 0;
 }
 
-static bool has_changed(const struct stat *before, int fd, const char *source)
+/* Of a file that was expected to be as it is another may have taken the name meanwhile, or it was removed: what was read
+ * is whole all the same. Losing its name changes the ctime alone. */
+static bool has_changed(const saver *s, const struct stat *before, int fd, const char *source)
 {
     struct stat after, named;
 
-    return fstat(fd, &after) || stat(source, &named) || !same_file(before, &after) || !same_file(before, &named) ||
-           has_more(fd, (uint64_t)before->st_size);
+    if (fstat(fd, &after) || has_more(fd, (uint64_t)before->st_size))
+        return true;
+    const bool there = stat(source, &named) == 0;
+    if (s->expected && (!there || named.st_ino != before->st_ino))
+        after.st_ctim = before->st_ctim;
+    else if (!there || !same_file(before, &named))
+        return true;
+    return !same_file(before, &after);
 }
 
 static bool is_expected(const saver *s, const walk_entry *entry, const struct stat *st)
@@ -365,7 +373,7 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     size = (uint64_t)before.st_size;
     if (s->from_copy) { /* the shortest time in which it has to stand still */
         rc = save_copy(&copy, s, fd, size, entry->source, err);
-        *changed = has_changed(&before, fd, entry->source);
+        *changed = has_changed(s, &before, fd, entry->source);
         if (rc || *changed)
             goto out;
     }
@@ -373,7 +381,7 @@ static int save_entry_once(bool *changed, bool *gone, saver *s, const walk_entry
     s->source = &source;
     rc = save_file(s, entry->path, entry->mode, err);
     if (!s->from_copy)
-        *changed = has_changed(&before, fd, entry->source);
+        *changed = has_changed(s, &before, fd, entry->source);
 out:
     file_tmp_discard(&copy);
     file_close(&fd);

@@ -187,6 +187,46 @@ static void a_file_in_another_state_than_expected_is_refused(void **state)
     ckpt_store_close(store);
 }
 
+/* Another program at work: puts another file into place whenever the save makes progress. */
+static int replace(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    (void)payload;
+    (void)done_bytes;
+    (void)total_bytes;
+    fill("next.bin", 'z');
+    return rename("next.bin", "replaced.bin");
+}
+
+static void an_expected_file_that_loses_its_name_is_saved_as_it_was(void **state)
+{
+    (void)state;
+    struct stat st;
+    ckpt_store *store = NULL;
+    ckpt_save_result saved;
+    char first = 0;
+    const char *const path = "replaced.bin";
+    const ckpt_open_options open = {.size = sizeof open, .threads = 1, .progress = replace};
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    fill(path, 'a');
+    assert_int_equal(stat(path, &st), 0);
+    const ckpt_file_mark mark = {(uint64_t)st.st_size, (uint64_t)st.st_ino,
+                                 (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+    options.expected = &mark;
+    MUST(ckpt_store_init(NULL, dir, ERR));
+    MUST(ckpt_store_open(&store, dir, &open, ERR));
+    MUST(ckpt_save_files(&saved, store, &path, 1, &options, ERR));
+    ckpt_store_close(store);
+    store = store_with(NULL);
+    const ckpt_restore_options elsewhere = {.size = sizeof elsewhere, .dir = "whole"};
+    MUST(ckpt_restore_files(NULL, store, saved.id, &elsewhere, ERR));
+    FILE *const f = fopen("whole/replaced.bin", "r");
+    assert_non_null(f);
+    assert_int_equal(fread(&first, 1, 1, f), 1);
+    assert_int_equal(first, 'a');
+    assert_int_equal(fclose(f), 0);
+    ckpt_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +235,7 @@ int main(void)
         cmocka_unit_test(names_and_modes_are_those_of_the_file),
         cmocka_unit_test(what_is_cut_off_can_be_refused),
         cmocka_unit_test(a_file_in_another_state_than_expected_is_refused),
+        cmocka_unit_test(an_expected_file_that_loses_its_name_is_saved_as_it_was),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
