@@ -22,12 +22,14 @@ from trial import Program, Promise, Report
 ROUNDS, ROUNDS_FULL = 20, 1000
 KEPT = 3
 POLICY = f"last {KEPT}, tagged"
+QUOTA_SHARE = 0.2  # of all rounds
 KILL_AFTER_MAX_S = 0.05  # about as long as the longest of these commands takes
 SCENES = (("save", "save"), ("save", "prune"), ("save", "save", "prune"), ("restore", "prune"),
           ("restore", "save", "prune"), ("prune", "prune", "save"), ("tag", "prune", "save"), ("save", "rm", "prune"),
           ("save tag", "prune", "prune"), ("repack", "save"), ("repack", "prune", "save"), ("repack", "repack", "save"),
           ("repack", "rm", "save"), ("gc", "repack", "save tag"), ("gc", "prune", "save"),
           ("repair", "prune", "save"), ("repair", "rm", "save"), ("repair", "repair", "save tag"))
+SCENES_IN_A_QUOTA = (("save", "save"), ("save", "save tag", "prune"), ("save", "repack", "save"))
 READERS = ("verify", "log", "restore oldest")
 CODES = {"save": {0}, "save tag": {0}, "prune": {0, 8}, "restore": {0}, "restore oldest": {0, 4}, "tag": {0, 4},
          "rm": {0, 2, 4}, "gc": {0, 8}, "repack": {0, 8}, "repair": {0, 8}, "verify": {0}, "log": {0}}
@@ -47,7 +49,7 @@ class Stress:
     def __init__(self, ckpt, root, seed):
         self.ckpt, self.root, self.random = ckpt, root, random.Random(seed)
         self.known = {}
-        ckpt.must(root, "init")
+        ckpt.must(root, "init", "--keep", POLICY)
         self.training = trial.Training(self.random)
         for _ in range(KEPT + 1):
             path, wanted = self.next_state("first")
@@ -88,7 +90,7 @@ class Stress:
             job.kill_at = time.monotonic() + self.random.uniform(0, KILL_AFTER_MAX_S)
         return job
 
-    def finish(self, jobs):
+    def finish(self, jobs, codes):
         for job in sorted((job for job in jobs if job.kill_at), key=lambda job: job.kill_at):
             time.sleep(max(0, job.kill_at - time.monotonic()))
             job.process.kill()
@@ -99,7 +101,7 @@ class Stress:
             if code == 0 and job.kind.startswith("save"):
                 job.id = trial.json.loads(out)["id"]
                 self.known[job.id] = job.wanted
-            if code not in CODES[job.kind] and not (job.kill_at and code == -9):
+            if code not in CODES[job.kind] | codes and not (job.kill_at and code == -9):
                 faults.append(f"{job.kind}: exit {code}: {err.strip()}")
             if job.out:
                 got = trial.without_tmp(trial.manifest(job.out)) if job.out.exists() else {}
@@ -114,13 +116,19 @@ class Stress:
     def round(self):
         order = trial.newest_first(self.root)
         held = (trial.tag_of(self.root, "held") or "").strip()
-        scene = (*self.random.choice(SCENES), *READERS)
+        quota = self.random.random() < QUOTA_SHARE
+        if quota:
+            taken = sum(path.stat().st_size for path in (self.root / ".ckpt").rglob("*") if path.is_file())
+            self.ckpt.must(self.root, "init", "--quota", str(taken + self.random.randrange(400_000)))
+        scene = (*self.random.choice(SCENES_IN_A_QUOTA if quota else SCENES), *READERS)
         jobs = [self.start(kind, number, order) for number, kind in enumerate(scene)]
         saves = sum(kind.startswith("save") for kind in scene)
-        faults = self.finish(jobs)
+        faults = self.finish(jobs, {5} if quota else set())
+        if quota:
+            self.ckpt.must(self.root, "init", "--quota", "0")
 
         # What the policy kept before this round's saves came stays, but for what they pushed out and `rm` took.
-        stays = set(order[:max(KEPT - saves, 1)]) if "prune" in scene else set(order)
+        stays = set(order[:max(KEPT - saves, 1)]) if quota or "prune" in scene else set(order)
         stays |= {job.id for job in jobs if job.id}
         if "tag" not in scene and "save tag" not in scene:
             stays.add(held)
@@ -133,7 +141,8 @@ class Stress:
             self.known[id] = trial.restores(self.ckpt, self.root, id, None)
         self.known = {id: wanted for id, wanted in self.known.items() if id in trial.checkpoints(self.root)}
         killed = ["killed " if job.process.returncode == -9 else "" for job in jobs]
-        return ", ".join(mark + job.kind for mark, job in zip(killed, jobs)), faults
+        in_a_quota = "in a quota: " if quota else ""
+        return in_a_quota + ", ".join(mark + job.kind for mark, job in zip(killed, jobs)), faults
 
 
 def main():
