@@ -88,9 +88,14 @@ static const char *name_or(const char *name, const char *otherwise)
     return *name ? name : otherwise;
 }
 
-static const char *frame_class(const pack_index *index, const pack_frame *frame)
+/* The class of the frame; what was rounded before it was saved is a class of its own. */
+static const char *frame_class(char out[sizeof((ckpt_stats_row *)0)->name], const pack_index *index,
+                               const pack_frame *frame)
 {
-    return name_or(pack_string(index, frame->class_name), NAME_OTHER);
+    const char *const name = name_or(pack_string(index, frame->class_name), NAME_OTHER);
+
+    snprintf(out, sizeof((ckpt_stats_row *)0)->name, "%s%s", name, frame->transform == TRANSFORM_BF16 ? ", bf16" : "");
+    return out;
 }
 
 static int count_frames(stats_counter *c, const pack_index *index, ckpt_error *err)
@@ -100,10 +105,11 @@ static int count_frames(stats_counter *c, const pack_index *index, ckpt_error *e
     for (uint32_t i = 0; i < index->frame_count; i++) {
         const pack_frame *const frame = &index->frames[i];
         ckpt_stats_row *class_row, *level_row;
+        char class_name[sizeof class_row->name];
         uint64_t coded_bytes = 0;
         for (uint32_t j = 0; j < pack_frame_chunks(frame); j++)
             coded_bytes += index->chunks[frame->chunk_first + j].coded_size;
-        TRY(row_get(&class_row, &c->classes, frame_class(index, frame), err));
+        TRY(row_get(&class_row, &c->classes, frame_class(class_name, index, frame), err));
         TRY(row_get(&level_row, &c->levels, name_or(pack_frame_level(frame), NAME_NOT_TOLD), err));
         class_row->raw_bytes += frame->size;
         class_row->coded_bytes += coded_bytes;
@@ -183,6 +189,7 @@ static int count_tensors(stats_counter *c, const pack_index *index, ckpt_error *
     int rc = 0;
     uint32_t count = 0;
     ckpt_stats_row *row;
+    char class_name[sizeof row->name];
     tensor_place *places = calloc((size_t)index->tensor_count + 1, sizeof *places);
     uint64_t *ends = calloc((size_t)index->extent_count + 1, sizeof *ends);
 
@@ -194,7 +201,7 @@ static int count_tensors(stats_counter *c, const pack_index *index, ckpt_error *
     for (uint32_t i = 0; i < count; i++) {
         if (i > 0 && place_compare(&places[i - 1], &places[i]) == 0)
             continue;
-        TRY(row_get(&row, &c->classes, frame_class(index, &index->frames[places[i].frame]), err));
+        TRY(row_get(&row, &c->classes, frame_class(class_name, index, &index->frames[places[i].frame]), err));
         row->count++;
     }
 out:

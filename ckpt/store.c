@@ -56,9 +56,9 @@ static const struct {
     const char *name;
     size_t member;
 } FOLDERS[] = {
-    {"packs", offsetof(ckpt_store, packs_dir)}, {"snapshots", offsetof(ckpt_store, snapshots_dir)},
-    {"tags", offsetof(ckpt_store, tags_dir)},   {"intents", offsetof(ckpt_store, intents_dir)},
-    {"tmp", offsetof(ckpt_store, tmp_dir)},     {"cache", offsetof(ckpt_store, cache_dir)},
+    {"packs", offsetof(ckpt_store, packs_dir)},   {"snapshots", offsetof(ckpt_store, snapshots_dir)},
+    {"tags", offsetof(ckpt_store, tags_dir)},     {"intents", offsetof(ckpt_store, intents_dir)},
+    {"tmp", offsetof(ckpt_store, tmp_dir)},       {"cache", offsetof(ckpt_store, cache_dir)},
     {"parity", offsetof(ckpt_store, parity_dir)}, {"damaged", offsetof(ckpt_store, damaged_dir)},
 };
 #define FOLDER_COUNT      (sizeof FOLDERS / sizeof FOLDERS[0])
@@ -139,7 +139,7 @@ static int version_check(const ini *config, const char *path, ckpt_error *err)
     const char *const text = ini_get(config, "store", NULL, "version");
     unsigned long version;
 
-    FAIL_IF(!text, err, CKPT_EDATA, "%s is of no store: it has no [store] version", path);
+    FAIL_IF(!text, err, CKPT_EDATA, "%s has no [store] version: its folder is not a store", path);
     errno = 0;
     version = strtoul(text, NULL, 10);
     FAIL_IF(errno || *text == '0' || !*text || text[strspn(text, "0123456789")], err, CKPT_EDATA,

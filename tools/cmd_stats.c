@@ -1,3 +1,4 @@
+#include "output.h"
 #include "print.h"
 #include "session.h"
 
@@ -20,6 +21,32 @@ static const option OPTIONS[] = {
 static uint64_t stored_bytes(const ckpt_stats *stats)
 {
     return stats->pack_bytes + stats->snapshot_bytes;
+}
+
+/* Checkpoints in which tensors were rounded or left out; *newest says what of the newest of them. */
+static uint64_t count_lossy(const char **newest, const ckpt_list *list)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < ckpt_list_count(list); i++) {
+        const char *const lossy = print_lossy(ckpt_list_get(list, i));
+        if (*lossy && count++ == 0)
+            *newest = lossy;
+    }
+    return count;
+}
+
+static void print_lossy_line(const ckpt_list *list)
+{
+    const char *newest = "";
+    char text[UNITS_TEXT_SIZE];
+    const uint64_t count = count_lossy(&newest, list);
+
+    if (!count)
+        return;
+    printf("lossy                 %s; %s", print_count(text, count, "checkpoint"), count > 1 ? "the newest: " : "");
+    output_text(stdout, newest);
+    fputc('\n', stdout);
 }
 
 static void print_totals(const ckpt_stats *stats, const ckpt_usage *usage)
@@ -160,8 +187,10 @@ out:
     return rc;
 }
 
-static int print_json(const ckpt_stats *stats, const ckpt_usage *usage, bool modes, ckpt_error *err)
+static int print_json(const ckpt_stats *stats, const ckpt_usage *usage, const ckpt_list *list, bool modes,
+                      ckpt_error *err)
 {
+    const char *ignored;
     const struct {
         const char *key;
         uint64_t bytes;
@@ -172,7 +201,7 @@ static int print_json(const ckpt_stats *stats, const ckpt_usage *usage, bool mod
         {"cache_bytes", stats->cache_bytes},         {"unreachable_bytes", stats->unreachable_bytes},
         {"held_bytes", stats->held_bytes},           {"dead_bytes", stats->dead_bytes},
         {"leftover_bytes", stats->leftover_bytes},   {"store_bytes", usage->store_bytes},
-        {"disk_free_bytes", stats->disk_free_bytes},
+        {"disk_free_bytes", stats->disk_free_bytes}, {"lossy_checkpoints", count_lossy(&ignored, list)},
     };
     int rc = 0;
     json_t *object = json_object();
@@ -198,15 +227,17 @@ static int print_all(const session *s, const ckpt_stats *stats, const ckpt_usage
                      bool modes, ckpt_error *err)
 {
     int rc = 0;
+    const bool each = arguments_flag(&s->args, "checkpoints");
 
     print_totals(stats, usage);
+    print_lossy_line(list);
     TRY(print_rows(s, stats->classes, stats->class_count, "TENSORS", "CLASS", err));
     if (modes) {
         TRY(print_rows(s, stats->modes, stats->mode_count, "CHUNKS", "MODE", err));
         TRY(print_rows(s, stats->levels, stats->level_count, "FRAMES", "LEVEL", err));
         print_limit(stats);
     }
-    if (list && stats->checkpoints)
+    if (each && stats->checkpoints)
         TRY(print_checkpoints(s, stats, list, err));
 out:
     return rc;
@@ -224,10 +255,9 @@ static int cmd_stats(session *s, ckpt_error *err)
     TRY(session_open(s, err));
     TRY(ckpt_stats_get(&stats, s->store, &options, err));
     TRY(ckpt_usage_get(&usage, s->store, err));
-    if (arguments_flag(&s->args, "checkpoints"))
-        TRY(ckpt_list_new(&list, s->store, err));
+    TRY(ckpt_list_new(&list, s->store, err));
     if (s->json)
-        TRY(print_json(&stats, &usage, modes, err));
+        TRY(print_json(&stats, &usage, list, modes, err));
     else if (!s->quiet)
         TRY(print_all(s, &stats, &usage, list, modes, err));
 out:

@@ -285,7 +285,7 @@ static void frames_tell_of_rounding_and_the_config_of_such_frames(void **state)
     save_golden(&result, f, "state/state.safetensors", &ROUND);
     own_pack(&name, f, result.id);
     MUST(pack_open(&p, f->store->packs_dir, &name, ERR));
-    assert_int_equal(p->index.features, PACK_FEATURE_TRANSFORMS);
+    assert_true(p->index.features & PACK_FEATURE_TRANSFORMS);
     for (uint32_t i = 0; i < p->index.frame_count; i++) {
         const pack_frame *const frame = &p->index.frames[i];
         const char *const class_name = pack_string(&p->index, frame->class_name);
@@ -296,7 +296,10 @@ static void frames_tell_of_rounding_and_the_config_of_such_frames(void **state)
     assert_true(rounded);
     pack_close(p);
     char *const config = read_text(f->store->config_path);
-    assert_non_null(strstr(config, "\nread-only = transforms\n"));
+    char *const list = strstr(config, "\nread-only =");
+    assert_non_null(list);
+    *strchr(list + 1, '\n') = 0;
+    assert_non_null(strstr(list, "transforms"));
     free(config);
 }
 
