@@ -154,6 +154,28 @@ static void durations_are_read(void **state)
     }
 }
 
+static void shares_are_percentages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double share;
+    } GOOD[] = {{"5%", 0.05}, {"0%", 0}, {"0.5%", 0.005}, {"100%", 1}, {"12.25%", 0.1225}};
+    static const char *const BAD[] = {"",     "%",  "5",   "5 %",  " 5%",  "-5%", "+5%",
+                                      "101%", "x%", "5%%", "0x5%", "nan%", "1e9%"};
+    for (size_t i = 0; i < COUNT(GOOD); i++) {
+        double share = -1;
+        assert_int_equal(parse_share(&share, GOOD[i].text, NULL), 0);
+        assert_true(share == GOOD[i].share);
+    }
+    for (size_t i = 0; i < COUNT(BAD); i++) {
+        double share;
+        ckpt_error err = {0};
+        assert_int_equal(parse_share(&share, BAD[i], &err), CKPT_EUSAGE);
+        assert_string_equal(err.hint, "write 5% or 0.5%");
+    }
+}
+
 static void what_is_no_duration_is_refused_with_a_hint(void **state)
 {
     (void)state;
@@ -283,6 +305,7 @@ int main(void)
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(ambiguous_sizes_are_refused_with_a_hint),
         cmocka_unit_test(durations_are_read),
+        cmocka_unit_test(shares_are_percentages),
         cmocka_unit_test(what_is_no_duration_is_refused_with_a_hint),
         cmocka_unit_test(sizes_are_printed_with_one_decimal),
         cmocka_unit_test(rates_and_counts_are_printed),
