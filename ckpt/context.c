@@ -55,8 +55,8 @@ static int head_read(context_head *h, const unsigned char *in, size_t size, bool
         .bits_size = load_u32(in + 8) >> 8,
         .size = CONTEXT_HEAD_SIZE + (in[0] & FLAG_NEIGHBOURS ? CONTEXT_GRID_SIZE : 0),
     };
-    FAIL_IF(l->number > CONTEXT_XOR || l->zeros >= 8 * l->width || l->place_from >= 8 * l->width, err,
-            CKPT_EDATA, "unknown flags of a context coded chunk");
+    FAIL_IF(l->number > CONTEXT_XOR || l->zeros >= 8 * l->width || l->place_from >= 8 * l->width, err, CKPT_EDATA,
+            "unknown flags of a context coded chunk");
     FAIL_IF(!has_reference && (l->number != CONTEXT_RAW || (l->places && !l->neighbours)), err, CKPT_EDATA,
             "a chunk without reference is coded against one");
     FAIL_IF(l->growth && (l->number != CONTEXT_SUB || l->zeros || l->width < 4), err, CKPT_EDATA,
@@ -191,6 +191,22 @@ void context_run_growth(int16_t growth[CONTEXT_RUN], const context_side *side, c
     }
 }
 
+const void *context_run_reference(context_numbers *grown, const context_kernel *kernel, const context_side *side,
+                                  const context_layout *layout, const unsigned char *reference, context_place p)
+{
+    int16_t growth[CONTEXT_RUN];
+
+    if (!reference)
+        return NULL;
+    reference += p.first * layout->width;
+    if (!layout->growth)
+        return reference;
+    context_run_growth(growth, side, p);
+    memcpy(grown, reference, p.count * layout->width);
+    kernel->grow(grown, layout->width, growth, p.count);
+    return grown;
+}
+
 void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *level,
                       bool single, bool columns, const context_sums *sums, context_place p)
 {
@@ -294,26 +310,19 @@ out:
     return rc;
 }
 
-typedef union run_numbers {
-    uint64_t widest[CONTEXT_RUN];
-} run_numbers;
-
 static int decode_runs(unsigned char *dst, size_t count, run_decoder *d, const unsigned char *reference,
                        ckpt_error *err)
 {
     int rc = 0;
     const context_layout *const l = &d->head->layout;
     const context_side *const side = &d->scratch->side;
-    run_numbers numbers;
-    int16_t growth[CONTEXT_RUN];
+    context_numbers numbers, grown;
 
     for (context_place p = context_place_first(side, count); p.count > 0; p = context_place_next(p, side, count)) {
-        const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
+        const void *const y = context_run_reference(&grown, d->kernel, side, l, reference, p);
 
         TRY(decode_numbers(&numbers, d, y, p, err));
-        if (l->growth)
-            context_run_growth(growth, side, p);
-        d->kernel->elements(dst + p.first * l->width, l, &numbers, y, l->growth ? growth : NULL, p.count);
+        d->kernel->elements(dst + p.first * l->width, l, &numbers, y, p.count);
     }
 out:
     return rc;
@@ -326,7 +335,7 @@ static int decode_planes(void *dst, size_t count, run_decoder *d, const void *re
     const context_layout *const l = &d->head->layout;
     context_scratch *const s = d->scratch;
     const bool delta = l->number == CONTEXT_SUB;
-    run_numbers numbers;
+    context_numbers numbers;
     uint32_t approached[CONTEXT_RUN], grown[CONTEXT_RUN];
     int16_t growth[CONTEXT_RUN];
 
@@ -339,7 +348,7 @@ static int decode_planes(void *dst, size_t count, run_decoder *d, const void *re
         context_run_approach(approached, grown, d->kernel, &s->side, delta ? s->reference : NULL,
                              l->growth ? growth : NULL, s->value, p);
         TRY(decode_numbers(&numbers, d, approached, p, err));
-        d->kernel->elements(s->element + p.first, l, &numbers, approached, NULL, p.count);
+        d->kernel->elements(s->element + p.first, l, &numbers, approached, p.count);
         d->kernel->values(s->value + p.first, s->element + p.first, delta ? grown : NULL, p.count);
     }
     context_grid_scatter(dst, &s->side.grid, s->element, count);

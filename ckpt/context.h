@@ -119,18 +119,16 @@ typedef struct context_sums {
  * most CONTEXT_RUN elements. Numbers are unsigned integers as wide as the elements. */
 typedef struct context_kernel {
     const char *name; /* "scalar", "avx2" */
-    /* `growth` is for each element, in 1/2^CONTEXT_GROWTH_SHIFT of an octave; NULL: there is none. */
-    void (*numbers)(void *numbers, const context_layout *layout, const void *src, const void *reference,
-                    const int16_t *growth, size_t count);
-    void (*elements)(void *dst, const context_layout *layout, const void *numbers, const void *reference,
-                     const int16_t *growth, size_t count);
+    void (*numbers)(void *numbers, const context_layout *layout, const void *src, const void *reference, size_t count);
+    void (*elements)(void *dst, const context_layout *layout, const void *numbers, const void *reference, size_t count);
     /* value[i] = of[the place byte of element i of the reference] */
     void (*places)(uint8_t *value, const context_layout *layout, const void *reference, const uint8_t of[256],
                    size_t count);
     /* value[i] = sums of value[i] + row + column[i]; `value` is one number for all when `single`. */
     void (*sums)(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
                  const context_sums *sums, size_t count);
-    /* reference := grown reference, in place */
+    /* reference := grown reference, in place. `growth` is for each element, in 1/2^CONTEXT_GROWTH_SHIFT of an octave;
+     * NULL: there is none. */
     void (*grow)(void *reference, unsigned width, const int16_t *growth, size_t count);
     /* prediction[i] := sum over lags of weight * value[i - lag * plane_size], for `lags` planes that there are. */
     void (*predict)(float *prediction, const float *value, size_t plane_size, const int8_t *weight, unsigned lags,

@@ -210,13 +210,12 @@ static CONTEXT_TARGET void kernel_values(float *value, const uint32_t *element, 
 /* ---- Passes ---- */
 
 static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l, const void *src,
-                                          const void *reference, const int16_t *growth, size_t count)
+                                          const void *reference, size_t count)
 {
     context_run x, y, v;
 
     run_load(&x, src, l, count);
     run_load(&y, reference, l, count);
-    kernel_grow(&y, l->width, growth, count);
     switch (l->width) {
     case 1:
         numbers_8(v.v8, l, x.v8, y.v8, count);
@@ -234,13 +233,12 @@ static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l
 }
 
 static CONTEXT_TARGET void kernel_elements(void *dst, const context_layout *l, const void *numbers,
-                                           const void *reference, const int16_t *growth, size_t count)
+                                           const void *reference, size_t count)
 {
     context_run x, y, v;
 
     run_load(&v, numbers, l, count);
     run_load(&y, reference, l, count);
-    kernel_grow(&y, l->width, growth, count);
     switch (l->width) {
     case 1:
         elements_8(x.v8, l, v.v8, y.v8, count);

@@ -10,8 +10,8 @@
 /* Columns, and groups of kernels, of which there are fewer say nothing. */
 enum { PERIODS_MIN = 8, GROUPS_MIN = 4 };
 
-#define FOUR(n)     (n), (n) + 1, (n) + 2, (n) + 3
-#define SIXTEEN(n)  FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
+#define FOUR(n)       (n), (n) + 1, (n) + 2, (n) + 3
+#define SIXTEEN(n)    FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
 #define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
 static const uint8_t IDENTITY[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
 
@@ -90,15 +90,12 @@ static unsigned block_log2_choose(size_t count, unsigned period)
 static void measure_runs(context_scratch *s, codec *c, const context_layout *l, const unsigned char *src,
                          const unsigned char *reference, size_t count)
 {
-    int16_t growth[CONTEXT_RUN];
+    context_numbers grown;
 
     for (context_place p = context_place_first(&s->side, count); p.count > 0;
          p = context_place_next(p, &s->side, count)) {
-        const unsigned char *const y = reference ? reference + p.first * l->width : NULL;
-        if (l->growth)
-            context_run_growth(growth, &s->side, p);
-        c->context_kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y,
-                                   l->growth ? growth : NULL, p.count);
+        const void *const y = context_run_reference(&grown, c->context_kernel, &s->side, l, reference, p);
+        c->context_kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y, p.count);
         if (l->places)
             c->context_kernel->places(s->level + p.first, l, y, IDENTITY, p.count);
     }
@@ -121,7 +118,7 @@ static void measure_planes(context_scratch *s, codec *c, const context_layout *l
             kernel->values(s->value + p.first, s->element + p.first, reference ? grown : NULL, p.count);
             continue;
         }
-        kernel->numbers(c->planes + p.first * l->width, l, s->element + p.first, approached, NULL, p.count);
+        kernel->numbers(c->planes + p.first * l->width, l, s->element + p.first, approached, p.count);
         kernel->places(s->level + p.first, l, approached, IDENTITY, p.count);
     }
 }
@@ -169,8 +166,8 @@ out:
     return false;
 }
 
-static context_cut cut_choose(context_fine *fine, const context_layout *l, const codec_plan *plan,
-                              const void *numbers, size_t count)
+static context_cut cut_choose(context_fine *fine, const context_layout *l, const codec_plan *plan, const void *numbers,
+                              size_t count)
 {
     const unsigned exponent = exponent_bits(plan->dtype, l->width);
 

@@ -11,8 +11,8 @@
  *   head := what:u8 zeros:u8 place_from:u8 sizes:u8 period:u16 side_size:u24 bits_size:u24 grid?
  *   grid := planes:u8 inner:u16 before:u16               with neighbours only
  *
- * what: log2 of the width in bits 0-1, number in 2-3, turned 4, places 5, growth 6, neighbours 7. sizes: block_log2 in bits 0-4,
- * lanes_log2 in 5-7. */
+ * what: log2 of the width in bits 0-1, number in 2-3, turned 4, places 5, growth 6, neighbours 7. sizes: block_log2 in
+ * bits 0-4, lanes_log2 in 5-7. */
 typedef struct context_head {
     context_layout layout;
     unsigned block_log2, lanes_log2, period;
@@ -61,6 +61,14 @@ void context_run_approach(uint32_t approached[CONTEXT_RUN], uint32_t grown[CONTE
 void context_columns_continue(context_side *side);
 bool context_has_columns(const context_side *side);
 
+/* Numbers, or elements, of a run. */
+typedef union context_numbers {
+    uint64_t widest[CONTEXT_RUN];
+} context_numbers;
+
+/* The reference of a run as it stands, or as it has grown; NULL without one. */
+const void *context_run_reference(context_numbers *grown, const context_kernel *kernel, const context_side *side,
+                                  const context_layout *layout, const unsigned char *reference, context_place p);
 /* Growth of each element of a run. */
 void context_run_growth(int16_t growth[CONTEXT_RUN], const context_side *side, context_place p);
 /* value[i] := sums of place level, row and column, for the elements of a run. `level` is that of each, or, when

@@ -7,7 +7,7 @@ import argparse, configparser, ctypes, functools, hashlib, io, json, os, pathlib
 from collections import namedtuple
 
 CHUNK, NO_PACK, NO_HASH, SIZE_T = 1 << 20, 0xffffffff, bytes(32), ctypes.c_size_t
-FEATURES = 1 << 1 | 1 << 2  # what may be in `features`: palettes, transforms
+FEATURES = 1 << 0 | 1 << 1 | 1 << 2  # what may be in `features`: context modes, palettes, transforms
 LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of the module struct, for elements of so many bytes
 ROWS = {"packs": ("<32s", 2**20), "frames": ("<QQIII5xBxBx3s32s32s", 2**22), "chunks": ("<IQ", 2**25),
         "files": ("<IIIHBBQII16x32s", 2**20), "extents": ("<QQII16x", 2**24), "tensors": ("<32x", 2**22),
@@ -65,12 +65,189 @@ def decode_planar(mode, payload, size, reference):
          [from_((unzigzag(a) + to(b)) & mask) for a, b in zip(v, y)])
     return numbers.pack(*x) + stream.read()  # the tail
 
+class Bits:  # the arithmetic coder of side information
+    def __init__(self, data):
+        self.data, self.at, self.low, self.high = data, 4, 0, 0xffffffff
+        self.code = int.from_bytes(data[:4].ljust(4, b"\0"), "big")
+    def bit(self, model):  # model is [p, seen]
+        span, rate = self.high - self.low, min(model[1] + 1, 5)
+        split = self.low + (span >> 16) * model[0] + ((span & 0xffff) * model[0] >> 16)
+        bit = self.code <= split
+        if bit:
+            self.high, model[0] = split, model[0] + (0xffff - model[0] >> rate)
+        else:
+            self.low, model[0] = split + 1, model[0] - (model[0] >> rate)
+        model[1] = rate
+        while (self.low ^ self.high) < 1 << 24:
+            byte = self.data[self.at] if self.at < len(self.data) else 0
+            self.low, self.high = self.low << 8 & 0xffffffff, self.high << 8 & 0xffffffff | 0xff
+            self.code, self.at = self.code << 8 & 0xffffffff | byte, self.at + 1
+        return int(bit)
+    def tree(self, models, bits):
+        node = 1
+        for _ in range(bits):
+            node = 2 * node + self.bit(models[node])
+        return node - (1 << bits)
+    def step(self, models):
+        if self.bit(models[0]):
+            return 0
+        negative, amount = self.bit(models[1]), 1
+        while amount < 255 and not self.bit(models[min(amount + 1, 11)]):
+            amount += 1
+        return -amount if negative else amount
+
+def models(count): return [[0x8000, 0] for _ in range(count)]
+def clamp(x, low, high): return min(max(x, low), high)
+def to_float(bits): return struct.unpack("<f", struct.pack("<I", bits))[0] if bits >> 23 & 255 < 192 else 0.0
+def rounded(x): return struct.unpack("<f", struct.pack("<f", x))[0]  # a double rounded once more is a float rounded once
+def float_bits(x): return struct.unpack("<I", struct.pack("<f", x))[0]
+
+def read_intervals(side, bits):
+    flags, history, symbols, todo = models(8), 0, [], [(0, bits)]
+    while todo:
+        base, size = todo.pop()
+        leaf = side.bit(flags[history]) if size else 1
+        history = (2 * history + leaf) % 8
+        if leaf:
+            symbols.append((base, size))
+            require(len(symbols) <= 256, "number of symbols")
+        else:
+            todo += [(base + (1 << size - 1), size - 1), (base, size - 1)]
+    return symbols
+
+def read_values(side, count, bits):
+    if not side.bit([0x8000, 0]):
+        return [0] * count
+    tree = models(1 << bits)
+    return [side.tree(tree, bits) - (1 << bits - 1) for _ in range(count)]
+
+def read_frequencies(side, table_count, symbol_count):
+    occurs, steps, above, tables = models(6), (models(12), models(12)), None, []
+    amounts = [0] + [round(16 * 2 ** ((w - 1) / 4)) for w in range(1, 49)]
+    for _ in range(table_count):
+        weights, last, before = [], 24, 1
+        for s in range(symbol_count):
+            known = bool(above and above[s])
+            before = side.bit(occurs[2 * (above is not None) + 2 * known + before])
+            if before:
+                expected = last
+                if known:
+                    expected = int((last + above[s] + (above[s] - above[s - 1] if s and above[s - 1] else 0)) / 2)
+                expected = clamp(expected, 1, 48)
+                last = clamp(expected + side.step(steps[known]), 1, 48)
+            weights.append(last if before else 0)
+        total = sum(amounts[w] for w in weights)
+        require(total, "an empty table")
+        f = [max(amounts[w] * 4096 // total, w > 0) for w in weights]
+        while sum(f) != 4096:
+            f[f.index(max(f))] += 4096 - sum(f) if sum(f) < 4096 else -1
+        tables.append([(s, n, at) for s, n in enumerate(f) for at in range(n)])  # by slot
+        above = weights
+    return tables
+
+def decode_context(mode, payload, size, reference):
+    what, zeros, place_from, sizes, period = struct.unpack("<BBBBH", payload[:6])
+    side_size, bits_size = int.from_bytes(payload[6:9], "little"), int.from_bytes(payload[9:12], "little")
+    width, number, at, lanes, block = 1 << (what & 3), what >> 2 & 3, 12, 1 << (sizes >> 5), 1 << (sizes & 31)
+    turned, places, growth, neighbours = (bool(what & 1 << bit) for bit in (4, 5, 6, 7))
+    n, count = 8 * width, size // width
+    require(number < 3 and zeros < n and place_from < n and 4 <= lanes <= 32 and block >= 32 and
+            period <= min(32768, count) and count >= 1, "head of a context coded chunk")
+    require(mode == 8 or number == 0 and places <= neighbours, "a reference without one")
+    require(not growth or number == 1 and zeros == 0 and width >= 4, "growth")
+    order, plane, planes = range(count), count, 1
+    if neighbours:
+        require(width == 4 and zeros == 0 and places and number < 2 and turned == (number == 1), "neighbours")
+        planes, inner, first = struct.unpack("<BHH", payload[12:17])
+        at, group = 17, planes * inner
+        require(2 <= planes <= 64 and 1 <= group <= 32768 and first < group and count >= first + group, "grid")
+        groups = (count - first) // group
+        plane = groups * inner
+        order = ([first + (g * planes + p) * inner + c for p in range(planes) for g in range(groups)
+                  for c in range(inner)] + list(range(first)) + list(range(first + planes * plane, count)))
+    side, bits = Bits(payload[at:at + side_size]), payload[at + side_size:at + side_size + bits_size]
+    symbols = read_intervals(side, n - zeros)
+    first_place, place = 0, [32]
+    if places:
+        first_place, place_count, steps, level = side.tree(models(256), 8), side.tree(models(64), 6) + 1, models(12), 32
+        place = []
+        for _ in range(place_count):
+            level = clamp(level + side.step(steps), 0, 63)
+            place.append(level)
+    begins, table = [0x8000, 0], [0]
+    for _ in range(63):
+        table.append(table[-1] + side.bit(begins))
+    require(table[-1] < 16, "number of tables")
+    lags, w, steps = 4 if planes <= 9 else 8, {}, models(12)
+    for p in range(1, planes):
+        for l in range(1, min(p, lags) + 1):
+            w[p, l] = clamp(w.get((p - 1, l), 0) + side.step(steps), -128, 127)
+    rows, columns = read_values(side, -(-count // block), 6), read_values(side, period, 6)
+    grows = (read_values(side, len(rows), 8), read_values(side, period, 8)) if growth else ([0] * len(rows), [0] * period)
+    tables = read_frequencies(side, table[-1] + 1, len(symbols))
+
+    rans = payload[at + side_size + bits_size:len(payload) - size % width]
+    require(len(bits) == bits_size and len(rans) >= 4 * lanes and len(rans) % 2 == 0, "parts of a chunk")
+    states = list(struct.unpack_from("<%dI" % lanes, rans))
+    require(all(0x8000 <= x < 1 << 31 for x in states), "states")
+    words = iter(struct.unpack_from("<%dH" % ((len(rans) - 4 * lanes) // 2), rans, 4 * lanes))
+    numbers = struct.Struct("<%d%s" % (count, LETTERS[width]))
+    references = numbers.unpack(reference()[:count * width]) if mode == 8 else [0] * count
+    raw_at, values, elements, mask, top = 0, [], [0] * count, (1 << n) - 1, 1 << n - 1
+    high, mantissa = mask >> zeros << zeros, 23 if width == 4 else 52
+    def bend(b):
+        m = b >> mantissa - 7 & 127
+        return m * (128 - m) * 87 << mantissa - 22
+    for i, where in enumerate(order):
+        row, column = i // block, i % plane % period if period else 0
+        y = references[where]
+        if growth:
+            t = y + ((grows[0][row] + (grows[1][column] if period else 0)) << mantissa - 5) & mask
+            y = t + bend(y) - bend(t) & mask
+        grown, predicted, p = y, 0.0, i // plane
+        if neighbours:
+            for l in range(1, min(p, lags) + 1) if p < planes else ():
+                predicted = rounded(predicted + rounded(values[i - l * plane] * (w[p, l] / 32)))
+            if number == 0:
+                y = float_bits(predicted)
+            elif 0 < p < planes and y >> 23 & 255 < 192:
+                y = float_bits(rounded(to_float(y) + predicted))
+        level = place[clamp((y >> place_from & 255) - first_place, 0, len(place) - 1)] if places else place[0]
+        level = clamp(level + rows[row] + (columns[column] if period else 0), 0, 63)
+        x = states[i % lanes]
+        s, f, above = tables[table[level]][x & 0xfff]
+        x = f * (x >> 12) + above
+        if x < 0x8000:
+            x = x << 16 | next(words)
+        states[i % lanes] = x
+        base, length = symbols[s]
+        raw_at += length
+        require(raw_at <= 8 * bits_size, "raw bits")
+        word = int.from_bytes(bits[raw_at - length >> 3:(raw_at + 7) >> 3], "little")
+        v = base + (word >> (raw_at - length) % 8 & (1 << length) - 1)
+        if number == 0:
+            e = (v ^ (y & top) if neighbours else v >> 1 << zeros | (v & 1) << n - 1 if turned else v << zeros)
+        elif number == 2:
+            e = v << zeros ^ y & high
+        else:
+            def to(b): return b if not turned else (b ^ mask if b & top else b ^ top) & high
+            d = (~(v >> 1) if v & 1 else v >> 1) << zeros
+            o = d + to(y & high) & mask
+            e = o if not turned else o ^ top if o & top else (o ^ mask) & high
+        elements[where] = e
+        if neighbours:
+            values.append(rounded(to_float(e) - to_float(grown)) if number else to_float(e))
+    require(all(x == 0x8000 for x in states) and next(words, None) is None and (raw_at + 7) // 8 == bits_size,
+            "end of a chunk")
+    return numbers.pack(*elements) + payload[len(payload) - size % width:]
+
 def decode_chunk(coded, size, reference):  # reference is a function that gives the reference chunk
     mode, payload = coded[0], coded[1:]
-    require((mode <= 7 or mode == 9) and (mode != 1 or len(payload) in LETTERS and len(payload) <= size), "mode of a chunk, or newer")
+    require(mode <= 10 and (mode != 1 or len(payload) in LETTERS and len(payload) <= size), "mode of a chunk, or newer")
     chunk = (payload if mode == 0 else (payload * size)[:size] if mode == 1 else payload + reference() if mode == 2 else
              zstd(payload, size) if mode == 3 else zstd(payload, size, reference()) if mode == 4 else
-             decode_palette(payload, size) if mode == 9 else decode_planar(mode, payload, size, reference))
+             decode_palette(payload, size) if mode == 9 else
+             decode_context(mode, payload, size, reference) if mode in (8, 10) else decode_planar(mode, payload, size, reference))
     require(len(chunk) == size, "size of a chunk")
     return chunk
 

@@ -154,19 +154,26 @@ class Document(unittest.TestCase):
                  bytes.fromhex("0100803f010080bf")),
                 ("06   02 00   00 02 03   01 00", 4, "0500 0000", bytes.fromhex("0600feff")),
                 ("05 01 00 02 13 00 00   28 b5 2f fd 00 00 55 00 00 20 3e 3e 3e 3f 01 00 33 8e 08", 32, "",
-                 b"\x3e\x3e\x3e\x3f" * 8)]:
+                 b"\x3e\x3e\x3e\x3f" * 8),
+                ("0a   12 15 17 45   00 00   09 00 00   03 00 00   ac 1b 3a 16 b9 9a 23 5e 64   08 a1 80"
+                 "     38 e4 00 00   8d 8e 02 00   38 e4 00 00   c2 99 02 00   77", 33, "",
+                 struct.pack("<8fB", 1, -2, 1.5, 1, 1.25, -1, 1, 3, 0x77)),
+                ("08   36 00 17 45   00 00   0b 00 00   02 00 00   fc 48 85 f9 96 a5 be a6 94 e8 97   0a 0c"
+                 "     00 80 00 00   00 80 00 00   00 80 00 00   00 80 00 00", 16, "0000803f 000080bf 00000040 0000803e",
+                 bytes.fromhex("0100803f 010080bf 00000040 0300803e"))]:
             with self.subTest(coded):
                 self.assertEqual(self.decode(coded, size, reference), chunk)
 
     def test_the_examples_stand_in_the_document(self):
         text = " ".join((TESTS.parent / "docs" / "format.md").read_text(encoding="utf-8").split())
         for words in ("00 68 69", "01 01 02", "2a 5b size 35", "04 28 b5 2f fd 00 00 4d", "05 02 01 00 00 01 00 7f 80 7f",
-                      "07 04 00 01 01 01 00 01 00 01 00", "06 04 44 00 20 10", "06 02 00 00 02 03 01 00"):
+                      "07 04 00 01 01 01 00 01 00 01 00", "06 04 44 00 20 10", "06 02 00 00 02 03 01 00",
+                      "0a 12 15 17 45 00 00 09 00 00 03 00 00 ac 1b", "08 36 00 17 45 00 00 0b 00 00 02 00 00 fc 48"):
             self.assertIn(words, text)
 
     def test_damaged_chunks_are_refused(self):
         for coded, size, why in [
-                ("08", 1, "a mode that is reserved"), ("00 68", 2, "stored, too short"), ("00 68 69 6a", 2, "too long"),
+                ("0b", 1, "a mode that is not assigned"), ("08", 1, "a context without head"), ("00 68", 2, "stored, too short"), ("00 68 69 6a", 2, "too long"),
                 ("01 01 02 03", 8, "an element of 3 bytes"), ("01 01 02", 1, "an element longer than the chunk"),
                 ("02 00", 1, "a copy with payload"), ("05 03 00", 3, "width 3"), ("05 02 10 01 00 01 00", 2, "rotate 16"),
                 ("05 02 80 01 00 01 00", 2, "flag 7"), ("05 02 00 03 00 01 00", 2, "an unknown plane"),
