@@ -51,25 +51,26 @@ void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, const 
 {
     uint32_t state[RANS_LANES_MAX];
     unsigned char *out = dst + capacity;
-    const size_t worst = 4 * (size_t)lanes + 2 * count;
+    const size_t mask = lanes - 1;
 
+    assert(lanes > 0 && lanes <= RANS_LANES_MAX && (lanes & mask) == 0);
     *coded_size = SIZE_MAX;
     for (unsigned lane = 0; lane < lanes; lane++)
         state[lane] = RANS_LOW;
     for (size_t i = count; i-- > 0;) {
         const rans_symbol *const s = &symbols[table[i] * RANS_SYMBOLS_MAX + symbol[i]];
-        uint32_t x = state[i % lanes];
+        uint32_t x = state[i & mask];
 
         assert(s->limit > 0);
-        if (x >= s->limit) {
-            if (capacity < worst && out - dst < 2)
-                return;
-            out -= 2;
-            store_u16(out, (uint16_t)x);
-            x >>= 16;
-        }
+        if (out - dst < 2)
+            return; /* the states at the end need more than this */
+        /* Whether it overflows is a matter of chance, so no branch depends on it. */
+        const uint32_t full = x >= s->limit;
+        store_u16(out - 2, (uint16_t)x);
+        out -= 2 * full;
+        x >>= 16 * full;
         const uint32_t quotient = (uint32_t)((uint64_t)x * s->reciprocal >> 32) >> s->shift;
-        state[i % lanes] = x + s->bias + quotient * s->complement;
+        state[i & mask] = x + s->bias + quotient * s->complement;
     }
     if ((size_t)(out - dst) < 4 * (size_t)lanes)
         return;
