@@ -3,10 +3,12 @@
 
 #include "content.h"
 #include "feature.h"
+#include "usage.h"
 #include "zip_member.h"
 
 #include "fail.h"
 #include "ini.h"
+#include "units.h"
 
 #include <ckpt/export.h>
 
@@ -95,6 +97,33 @@ out:
 }
 
 /* ---- Packs ---- */
+
+/* Is there room for those that are not there? */
+static int room_check(const importer *m, ckpt_error *err)
+{
+    int rc = 0;
+    uint64_t needed = 0;
+    ckpt_usage usage;
+    char a[UNITS_TEXT_SIZE], b[UNITS_TEXT_SIZE];
+    sha256 name;
+    pack *there = NULL;
+
+    for (size_t i = 0; i < m->dir.count; i++) {
+        const char *const file = member_in(&m->dir.entries[i], BUNDLE_PACKS);
+        if (file && pack_name_parse(&name, file) && pack_set_get(&there, m->store->packs, &name, NULL))
+            needed += m->dir.entries[i].size; /* all members lie in one file, so the sum fits */
+    }
+    TRY(ckpt_usage_get(&usage, m->store, err));
+    const uint64_t room = usage_room(&usage);
+    format_size(a, needed);
+    format_size(b, room);
+    FAIL_IF(needed > room, err, room < usage.disk_free_bytes ? CKPT_EQUOTA : CKPT_ENOSPC,
+            "the bundle needs %s, there is room for %s", a, b);
+out:
+    if (rc == CKPT_EQUOTA)
+        error_hint(err, "`ckpt prune` makes room, `ckpt init --quota` another limit");
+    return rc;
+}
 
 /* Copies a pack to a temporary file of the store; its SHA-256 must be its name. */
 static int pack_copy(file_tmp *tmp, importer *m, const zip_entry *entry, const sha256 *name, ckpt_error *err)
@@ -285,6 +314,7 @@ int ckpt_bundle_import(ckpt_bundle_result *result, ckpt_store *store, const char
     m.stream = sha256_new();
     FAIL_IF_NULL(m.piece && m.stream, err);
     TRY(intent_open(&m.intent, store, err));
+    TRY(room_check(&m, err));
     TRY(packs_import(&m, err));
     TRY(snapshots_import(&m, err));
     TRY(tags_import(&m, err));

@@ -197,6 +197,15 @@ static void features_of_its_packs_are_noted_where_it_comes(void **state)
     free(config);
 }
 
+static void a_bundle_that_the_quota_has_no_room_for_is_refused(void **state)
+{
+    two_stores *const t = *state;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    MUST(ckpt_setting_set(t->other, "quota", "4k", ERR));
+    assert_int_equal(ckpt_bundle_import(NULL, t->other, t->bundle, NULL), CKPT_EQUOTA);
+    assert_int_equal(count_files(t->other->packs_dir), 0);
+}
+
 int main(void)
 {
 #define BUNDLE_TEST(name) cmocka_unit_test_setup_teardown(name, two_setup, two_teardown)
@@ -209,6 +218,7 @@ int main(void)
         BUNDLE_TEST(a_damaged_bundle_brings_nothing_wrong),
         BUNDLE_TEST(a_bundle_that_is_cut_off_is_refused),
         BUNDLE_TEST(other_files_are_no_bundles),
+        BUNDLE_TEST(a_bundle_that_the_quota_has_no_room_for_is_refused),
         BUNDLE_TEST(features_of_its_packs_are_noted_where_it_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
