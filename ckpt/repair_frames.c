@@ -10,6 +10,8 @@
 #include "array.h"
 #include "damaged.h"
 #include "fail.h"
+#include "save_internal.h"
+#include "setting.h"
 #include "tables.h"
 
 #include <inttypes.h>
@@ -261,7 +263,8 @@ static int pack_rewrite(surgery *s, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
     uint32_t number;
-    char path[FILE_PATH_MAX];
+    uint64_t bytes;
+    double parity;
     pack *p = NULL; /* of our own, as its table of packs is changed */
     pack_writer w = {.tmp.fd = -1};
     renaming change = {.from = *name};
@@ -279,9 +282,10 @@ static int pack_rewrite(surgery *s, const sha256 *name, ckpt_error *err)
         TRY(frame_rewrite(&w, s, p, i, err));
     TRY(tables_copy(&w.index, &p->index, 0, p->index.file_count, err));
     TRY(pack_writer_finish(&change.to, &w, err));
-    TRY(pack_path(path, s->r->store->packs_dir, &change.to, err));
-    TRY(file_tmp_seal(&w.tmp, err));
-    TRY(file_commit_add(&s->plan, &w.tmp, path, false, err));
+    TRY(setting_parity(&parity, s->r->store, err));
+    if (!(parity > 0)) /* else it is read once more; there may be more packs than descriptors */
+        TRY(file_tmp_seal(&w.tmp, err));
+    TRY(save_place_pack(&s->plan, &bytes, s->r->store, &w.tmp, &change.to, parity, err));
     renaming *const grown = array_room(s->renamings, &s->renaming_capacity, s->renaming_count + 1, sizeof *grown);
     FAIL_IF_NULL(grown, err);
     s->renamings = grown;
