@@ -288,13 +288,14 @@ static int frame_recode(uint32_t *number, repacker *r, frame_at at, const sha256
 {
     int rc = 0;
     bool refers = false;
-    codec_plan plan;
+    codec_plan plan = {0};
     frame_at reference;
     pack_frame row = *row_of(at);
 
     TRY(candidate_find(&reference, r, family, err));
     TRY(plan_choose(&plan, &refers, r, at, reference, err));
     reference_drop(&row);
+    plan.thorough = row.level == pack_level(row.level, CKPT_LEVEL_MAX); /* as it was saved */
     row.level = (uint8_t)((row.level & ~LEVEL_OF_ZSTD) | ((unsigned)plan.level & LEVEL_OF_ZSTD));
     TRY(pack_index_add_string(&row.class_name, &r->writer.index, pack_string(&at.pack->index, row.class_name), err));
     if (refers) {

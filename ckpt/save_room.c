@@ -36,7 +36,7 @@ static uint64_t bytes_max(const saver *s, uint64_t raw_bytes, uint64_t files)
 static int piece_estimate(double *share, saver *s, const piece *p, ckpt_error *err)
 {
     int rc = 0;
-    codec_plan plan;
+    codec_plan plan = {0};
     frame_at reference;
     save_candidates candidates = {.count = 0};
     char class_name[TENSOR_CLASS_SIZE];
