@@ -247,10 +247,16 @@ static int32_t place_means(int32_t mean[256], context_scratch *s, const uint8_t 
     uint64_t sums[2][256] = {{0}}; /* elements << 32 | sum of their symbols; two, so that neighbours do not wait */
     uint64_t all = 0;
 
-    if (!places)
+    if (places) {
+        for (size_t i = 0; i < count; i++)
+            sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | size[s->symbol[i]];
+    } else {
         memset(s->level, 0, count);
-    for (size_t i = 0; i < count; i++)
-        sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | size[s->symbol[i]];
+        uint64_t sum = 0; /* in a register: all would wait for the same one in memory */
+        for (size_t i = 0; i < count; i++)
+            sum += size[s->symbol[i]];
+        sums[0][0] = (uint64_t)count << 32 | sum;
+    }
     for (unsigned p = 0; p < 256; p++)
         all += sums[0][p] + sums[1][p];
     const int32_t overall = rounded((int64_t)(all & UINT32_MAX) * MEASURE_ONE, (int64_t)count);
