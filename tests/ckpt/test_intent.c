@@ -171,6 +171,28 @@ static int find_names(void *payload, const char *name, ckpt_error *err)
     return 0;
 }
 
+/* Clocks of two machines, or of a client and its server, may be a day apart. */
+static void times_of_files_take_no_protection_away(void **state)
+{
+    static const time_t DAYS[] = {-86400, 86400};
+    fixture *const f = *state;
+    for (size_t i = 0; i < 2; i++) {
+        char path[FILE_PATH_MAX], file[64] = "";
+        writer w;
+        prune_guard *guard;
+        writer_start(&w, f, &PACK_A);
+        MUST(dir_each(f->store->intents_dir, find_names, file, ERR));
+        MUST(path_join(path, f->store->intents_dir, file, ERR));
+        const struct timespec off = {.tv_sec = time(NULL) + DAYS[i]}, times[2] = {off, off};
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        MUST(prune_guard_open(&guard, f->store, ERR));
+        assert_true(prune_guard_protects(guard, &PACK_A, OLD));
+        assert_true(prune_guard_protects(guard, &PACK_A, (int64_t)off.tv_sec - 1));
+        prune_guard_close(guard);
+        writer_kill(&w);
+    }
+}
+
 /* A write that a crash or a full disk cut in two. */
 static void half_a_name_is_passed_over(void **state)
 {
@@ -429,6 +451,7 @@ int main(void)
         STORE_TEST(a_writer_that_needs_no_packs_says_so),
         STORE_TEST(a_dead_writer_protects_nothing_and_is_cleared_away),
         STORE_TEST(names_without_a_lease_are_cleared_away),
+        STORE_TEST(times_of_files_take_no_protection_away),
         STORE_TEST(half_a_name_is_passed_over),
         STORE_TEST(a_closed_intent_leaves_nothing),
         STORE_TEST(names_given_in_several_calls_are_all_protected),
