@@ -49,6 +49,7 @@ static void a_lost_or_damaged_pack_comes_from_a_store_that_has_it(void **state)
 {
     fixture *const f = *state;
     fixture other = {0};
+    ckpt_repair_result result;
     char file[FILE_PATH_MAX], path[FILE_PATH_MAX], copy[FILE_PATH_MAX];
     other_open(&other, f);
     const ckpt_repair_options options = {.size = sizeof options, .from = other.root};
@@ -66,7 +67,8 @@ static void a_lost_or_damaged_pack_comes_from_a_store_that_has_it(void **state)
 
     assert_int_equal(unlink(path), 0);
     flip_bit(copy, 5000); /* what the other store has must be right, too */
-    assert_int_equal(repair_with(&(ckpt_repair_result){0}, f, &options), CKPT_EDATA);
+    assert_int_equal(repair_with(&result, f, &options), CKPT_EDATA);
+    ckpt_repair_result_clear(&result);
     assert_false(exists(path));
     ckpt_store_close(other.store);
 }
