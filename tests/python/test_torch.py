@@ -100,6 +100,24 @@ class Tensors(Case):
         self.assert_same(tensor.cpu(), state["x"])
 
 
+class Lossy(Case):
+    def test_an_optimizer_in_bf16_comes_back_rounded_and_the_weights_exact(self):
+        model, optimizer = trained(torch.optim.Adam)
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        saved = ckpt.save(state, wait=True, optimizer="bf16")
+        self.assertRegex(saved.lossy, r"^optimizer bf16: 12 tensors, largest relative error 0\.00\d+, rms 0\.00\d+$")
+        loaded = ckpt.load()
+        self.assert_same(loaded["model"], state["model"])
+        for number, moments in state["optimizer"]["state"].items():
+            for name, exact in moments.items():
+                got = loaded["optimizer"]["state"][number][name]
+                self.assert_same(got, exact if exact.numel() == 1 else exact.bfloat16().float(), f"{number}.{name}")
+
+    def test_there_is_no_other_way_of_rounding(self):
+        self.assert_error(ckpt.USAGE, ckpt.save, {"w": torch.ones(2)}, optimizer="fp8")
+        self.assertEqual(ckpt.save({"w": torch.ones(2)}, wait=True).lossy, "")
+
+
 class Training(Case):
     def test_states_of_optimizers_come_back_exactly(self):
         for make in (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), lambda p: torch.optim.Adam(p, amsgrad=True),

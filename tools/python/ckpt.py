@@ -546,7 +546,7 @@ class _Building:
 
 # ---- What calls give back ----
 
-Saved = collections.namedtuple("Saved", "id sequence files tensors raw_bytes stored_bytes coded_bytes shared_bytes")
+Saved = collections.namedtuple("Saved", "id sequence files tensors raw_bytes stored_bytes coded_bytes shared_bytes lossy")
 Restored = collections.namedtuple("Restored", "id files bytes unchanged_files fell_back")
 WriterStats = collections.namedtuple("WriterStats", "submitted committed replaced dropped failed blocked_seconds last")
 Checkpoint = collections.namedtuple(
@@ -598,7 +598,9 @@ def _meta_text(key, value):
     return value  # text, or refused as anything else
 
 
-def _save_options(step, message, meta, tag, level):
+def _save_options(step, message, meta, tag, level, optimizer):
+    if optimizer not in (None, "bf16"):
+        raise Error(USAGE, f"optimizer {optimizer!r}: 'bf16' or None is wanted")
     if level not in _LEVELS:
         raise Error(USAGE, f"level {level!r}: one of {', '.join(_LEVELS)} is wanted")
     if step is not None and (not isinstance(step, numbers.Integral) or not 0 <= step < 2**63):
@@ -609,7 +611,7 @@ def _save_options(step, message, meta, tag, level):
         slot.key, slot.value = _c_text(key, "meta"), _c_text(_meta_text(key, value), f"meta {key}")
     return _SaveOptions(ctypes.sizeof(_SaveOptions), _c_text(message, "message"),
                         _STEP_NONE if step is None else int(step), pairs, len(meta), _c_text(tag, "tag"),
-                        _LEVELS[level])
+                        _LEVELS[level], optimizer is not None)
 
 
 def _paths_of(what):
@@ -622,7 +624,7 @@ def _paths_of(what):
 
 
 def save(state_dict_or_paths, step=None, store=None, message=None, meta=None, tag=None, importance="ordinary",
-         wait=False, name="state.safetensors", level="default"):
+         wait=False, name="state.safetensors", level="default", optimizer=None):
     """Saves a state or files as a checkpoint.
 
     A dict of tensors, NumPy arrays, numbers, text, bools, None, and dicts, lists and tuples of these is copied, and
@@ -635,8 +637,10 @@ def save(state_dict_or_paths, step=None, store=None, message=None, meta=None, ta
     A path or a list of paths is saved at once, byte for byte, and a Saved returned.
 
     `store` is a folder with a .ckpt in it, as by `ckpt -s`; `meta` a dict of text and numbers (`{"val_acc": 0.93}`);
-    `name` that of the file in the checkpoint; `level` is "fast", "default" or "max": little time, or few bytes."""
-    options = _save_options(step, message, meta, tag, level)
+    `name` that of the file in the checkpoint; `level` is "fast", "default" or "max": little time, or few bytes.
+    `optimizer="bf16"` is lossy: float32 tensors under a key that begins with `optim` are rounded to bfloat16; the
+    Saved and `ckpt show` tell by how much."""
+    options = _save_options(step, message, meta, tag, level, optimizer)
     if importance not in _IMPORTANCE:
         raise Error(USAGE, f"importance {importance!r}: one of {', '.join(_IMPORTANCE)} is wanted")
     paths = _paths_of(state_dict_or_paths)
