@@ -118,7 +118,8 @@ void rans_decode_scalar(rans_decoder *d, unsigned char *symbol, const unsigned c
     const unsigned char *in = d->in;
 
     for (size_t i = 0; i < count; i++) {
-        uint32_t x = d->state[i & mask];
+        uint32_t *const state = &d->state[(d->lane + i) & mask];
+        uint32_t x = *state;
         const rans_slot slot = slots[((size_t)table[i] << RANS_LOG2) + (x & (RANS_TOTAL - 1))];
 
         symbol[i] = (unsigned char)slot;
@@ -132,9 +133,10 @@ void rans_decode_scalar(rans_decoder *d, unsigned char *symbol, const unsigned c
                 x |= RANS_LOW;
             }
         }
-        d->state[i & mask] = x;
+        *state = x;
     }
     d->in = in;
+    d->lane = (unsigned)(d->lane + count) & mask;
 }
 
 rans_decode_fn *rans_decode_best(void)

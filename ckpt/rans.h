@@ -48,6 +48,7 @@ typedef struct rans_decoder {
     uint32_t state[RANS_LANES_MAX] __attribute__((aligned(64)));
     const unsigned char *in, *end;
     unsigned lanes; /* 1, 2, 4 ... RANS_LANES_MAX */
+    unsigned lane;  /* of the next symbol */
     bool ended;     /* asked for more words than there are */
 } rans_decoder;
 
@@ -56,7 +57,7 @@ int rans_decoder_begin(rans_decoder *d, const void *coded, size_t coded_size, un
 int rans_decoder_end(const rans_decoder *d, ckpt_error *err);
 
 /* Decodes `count` symbols, of tables table[i] < RANS_TABLES_MAX, whose slots begin at slots[table[i] * RANS_TOTAL].
- * count is a multiple of lanes in all calls but the last. Hostile words give wrong symbols, which are in the tables. */
+ * Hostile words give wrong symbols, which are in the tables. */
 typedef void rans_decode_fn(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
                             const rans_slot *slots);
 rans_decode_fn rans_decode_scalar;

@@ -72,12 +72,14 @@ static TARGET inline __attribute__((always_inline)) size_t decode(rans_decoder *
 static TARGET void decode_avx2(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
                                const rans_slot *slots)
 {
-    size_t done = 0;
+    const size_t to_first = (d->lanes - d->lane) % d->lanes;
+    size_t done = to_first < count ? to_first : count;
 
+    rans_decode_scalar(d, symbol, table, done, slots); /* until the next symbol is that of the first lane */
     if (d->lanes == RANS_LANES_MAX)
-        done = decode(d, symbol, table, count, slots, VECTORS_MAX);
+        done += decode(d, symbol + done, table + done, count - done, slots, VECTORS_MAX);
     else if (d->lanes == VECTOR_LANES)
-        done = decode(d, symbol, table, count, slots, 1);
+        done += decode(d, symbol + done, table + done, count - done, slots, 1);
     rans_decode_scalar(d, symbol + done, table + done, count - done, slots);
 }
 
