@@ -1,4 +1,4 @@
-#include "context.h"
+#include "plan_shape.h"
 #include "save_internal.h"
 
 #include "bytes.h"
@@ -255,44 +255,6 @@ out:
     return rc;
 }
 
-/* Elements from one row of a tensor to the next, in the order in which they are stored: of weights, those that make one
- * output. */
-static uint32_t view_period(const tensor_view *view)
-{
-    uint32_t period = 0;
-
-    for (unsigned i = 0; i < view->rank; i++)
-        if (view->shape[i] > 1 && view->stride[i] > period && view->stride[i] <= CONTEXT_PERIOD_MAX)
-            period = (uint32_t)view->stride[i];
-    return period > 1 ? period : 0;
-}
-
-/* Places of the kernels of a convolution's weights (outputs, inputs, height, width), and how many elements follow one
- * another at each: one, or all inputs where they are stored last. */
-static struct codec_grid view_grid(const tensor_view *view)
-{
-    uint64_t planes = 1, inner = UINT64_MAX;
-
-    for (unsigned i = 2; i < view->rank; i++)
-        if (view->shape[i] > 1) {
-            planes = planes * view->shape[i] < CONTEXT_PLANES_MAX ? planes * view->shape[i] : CONTEXT_PLANES_MAX + 1;
-            inner = (uint64_t)view->stride[i] < inner ? (uint64_t)view->stride[i] : inner;
-        }
-    if (planes < 2 || planes > CONTEXT_PLANES_MAX || inner == 0 || inner > CONTEXT_GROUP_MAX / planes)
-        return (struct codec_grid){0};
-    return (struct codec_grid){.planes = (uint32_t)planes, .inner = (uint32_t)inner};
-}
-
-/* What the shape of its tensor tells about a piece. */
-static void plan_shape(codec_plan *plan, const saver *s, const piece *p)
-{
-    const tensor_view *const view = p->tensor >= 0 ? &s->file.tensors[p->tensor] : NULL;
-
-    plan->period = view ? view_period(view) : 0;
-    plan->grid = view ? view_grid(view) : (struct codec_grid){0};
-    plan->grid.first_byte = view ? p->offset - view->offset : 0;
-}
-
 static int piece_code(saver *s, piece *p, ckpt_error *err)
 {
     int rc = 0;
@@ -305,7 +267,7 @@ static int piece_code(saver *s, piece *p, ckpt_error *err)
     save_class_of(class_name, s, p);
     save_candidates_for_piece(&candidates, s, p);
     TRY(save_plan_choose(&plan, &reference, NULL, s, &candidates, class_name, p->dtype, p->offset, p->size, NULL, err));
-    plan_shape(&plan, s, p);
+    plan_shape(&plan, p->tensor >= 0 ? &s->file.tensors[p->tensor] : NULL, p->offset);
     const save_frame kind = {p->tensor >= 0 ? FRAME_TENSOR : FRAME_OTHER, p->dtype, class_name,
                              save_transform_of(s, p)};
     TRY(save_frame_begin(&frame, s, &kind, p->size, &plan, reference, err));

@@ -3,6 +3,7 @@
  * Each tensor of FILE is coded as a save would do it, against that of the same name in REFERENCE, and decoded with the
  * reference at hand, twice: once to warm up, once on the clock. Prints a JSON array with one object for each mode. */
 #include "codec_internal.h"
+#include "plan_shape.h"
 
 #include "fail.h"
 
@@ -102,6 +103,19 @@ static int plan_choose(codec_plan *plan, int *chosen, speed *s, const ckpt_tenso
     return codec_plan_choose(plan, chosen, &estimate, s->c, tensor->dtype, samples, 2, with_reference, err);
 }
 
+/* Elements are read in row-major order. */
+static tensor_view view_of(const ckpt_tensor_info *tensor)
+{
+    tensor_view view = {.dtype = tensor->dtype, .rank = tensor->rank, .contiguous = true};
+    int64_t stride = 1;
+
+    for (unsigned i = tensor->rank; i-- > 0; stride *= (int64_t)tensor->shape[i]) {
+        view.shape[i] = tensor->shape[i];
+        view.stride[i] = stride;
+    }
+    return view;
+}
+
 static int chunk_time(speed *s, const codec_plan *plan, size_t at, size_t size, bool with_reference, ckpt_error *err)
 {
     int rc = 0;
@@ -137,7 +151,9 @@ static int tensor_time(speed *s, size_t number, ckpt_error *err)
     TRY(ckpt_content_read(s->data, s->content, number, 0, tensor->bytes / ckpt_dtype_size(tensor->dtype), err));
     TRY(reference_read(&with_reference, s, tensor, err));
     TRY(plan_choose(&plan, &chosen, s, tensor, with_reference, err));
+    const tensor_view view = view_of(tensor);
     for (size_t at = 0; at < tensor->bytes; at += CODEC_CHUNK_BYTES) {
+        plan_shape(&plan, &view, at);
         const size_t left = (size_t)tensor->bytes - at;
         TRY(chunk_time(s, &plan, at, left < CODEC_CHUNK_BYTES ? left : CODEC_CHUNK_BYTES, chosen >= 0, err));
     }
