@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/golden/state: one state in several formats, and what is left of it after each lossy choice.
 
-make_state_cases.py DIR     needs torch, numpy and safetensors; run it only to add a case
+make_state_cases.py DIR     needs torch, numpy, h5py and safetensors; run it only to add a case
 
-    state.safetensors  state.pt  state.legacy.pt  state.npz      the same tensors under the same names
+    state.safetensors  state.pt  state.legacy.pt  state.npz  state.h5      the same tensors under the same names
     rounded.safetensors     what is not weights rounded by PyTorch to bf16 and back, but for counters of one element
     weights.safetensors     without what is not weights
     dropped.safetensors     without names that fit `model.b*` or `*.exp_avg_sq`
@@ -14,6 +14,7 @@ import fnmatch
 import sys
 from pathlib import Path
 
+import h5py
 import numpy
 import torch
 from safetensors.torch import save_file
@@ -63,6 +64,9 @@ def main():
     tensors = dict(flat(nested))
     torch.save(nested, out / "state.pt")
     torch.save(nested, out / "state.legacy.pt", _use_new_zipfile_serialization=False)
+    with h5py.File(out / "state.h5", "w", track_order=True) as file:
+        for name, tensor in tensors.items():
+            file.create_dataset(name.replace(".", "/"), data=tensor.numpy())
     numpy.savez(out / "state.npz", **{name: tensor.numpy() for name, tensor in tensors.items()})
 
     def write(name, kept):

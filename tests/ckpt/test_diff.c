@@ -435,11 +435,11 @@ static void damage_stops_the_comparison(void **state)
 
 static void one_state_in_all_formats_is_equal_in_every_pair(void **state)
 {
-    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz"};
+    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz", "state.h5"};
     char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
     (void)state;
-    for (size_t i = 0; i < 4; i++)
-        for (size_t j = 0; j < 4; j++) {
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 5; j++) {
             join(a, GOLDEN_DIR "/state", FORMATS[i]);
             join(b, GOLDEN_DIR "/state", FORMATS[j]);
             sides s = diff_files_on_disk(a, b);
@@ -452,10 +452,10 @@ static void one_state_in_all_formats_is_equal_in_every_pair(void **state)
 
 static void a_difference_is_found_in_every_format(void **state)
 {
-    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz"};
+    static const char *const FORMATS[] = {"state.safetensors", "state.pt", "state.legacy.pt", "state.npz", "state.h5"};
     char a[FILE_PATH_MAX];
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         size_t changed = 0;
         join(a, GOLDEN_DIR "/state", FORMATS[i]);
         sides s = diff_files_on_disk(a, GOLDEN_DIR "/state/rounded.safetensors");
