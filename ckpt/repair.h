@@ -32,6 +32,11 @@ typedef struct repair_stray {
     sha256 name, bytes; /* SHA-256 of both */
 } repair_stray;
 
+/* A checkpoint needs a pack that is missing. */
+typedef struct repair_want {
+    sha256 id, pack;
+} repair_want;
+
 /* A pack that is damaged or missing. */
 typedef struct repair_patient {
     sha256 name;
@@ -60,6 +65,8 @@ typedef struct repairer {
     repair_patient *patients;
     size_t stray_count, stray_capacity;
     repair_stray *strays;
+    size_t want_count, want_capacity;
+    repair_want *wants;
 } repairer;
 
 /* ---- repair.c ---- */

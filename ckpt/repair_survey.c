@@ -25,6 +25,9 @@ void repair_survey_clear(repairer *r)
     free(r->strays);
     r->strays = NULL;
     r->stray_count = r->stray_capacity = 0;
+    free(r->wants);
+    r->wants = NULL;
+    r->want_count = r->want_capacity = 0;
     reach_clear(&r->reach);
 }
 
@@ -64,7 +67,10 @@ bool repair_needs(const repairer *r, const repair_entry *e, const sha256 *name)
     for (uint32_t i = 0; wanted && i < own->need_count; i++)
         if (&r->reach.packs[own->needs[i]] == wanted)
             return true;
-    return !wanted && own->lacks && sha256_compare(&own->lacking, name) == 0;
+    for (size_t i = 0; !wanted && i < r->want_count; i++)
+        if (sha256_compare(&r->wants[i].id, &e->name.id) == 0 && sha256_compare(&r->wants[i].pack, name) == 0)
+            return true;
+    return false;
 }
 
 static int patient_add(repairer *r, const sha256 *name, bool missing, const char *why, ckpt_error *err)
@@ -129,16 +135,40 @@ out:
     return rc;
 }
 
+static int want_add(repairer *r, const repair_entry *e, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    repair_want *const grown = array_room(r->wants, &r->want_capacity, r->want_count + 1, sizeof *grown);
+
+    FAIL_IF_NULL(grown, err);
+    r->wants = grown;
+    grown[r->want_count++] = (repair_want){e->name.id, *name};
+    TRY(patient_add(r, name, true, "it is missing", err));
+out:
+    return rc;
+}
+
+/* All packs that a checkpoint needs and that are not there. */
 static int missing_add(repairer *r, const repair_entry *e, ckpt_error *err)
 {
     int rc = 0;
+    pack *opened = NULL;
+    ckpt_error why = {0};
     const reach_pack *const own = reach_find(&r->reach, &e->snap.pack);
 
     if (!own)
-        TRY(patient_add(r, &e->snap.pack, true, "it is missing", err));
-    else if (own->lacks)
-        TRY(patient_add(r, &own->lacking, true, "it is missing", err));
+        TRY(want_add(r, e, &e->snap.pack, err));
+    if (!own || !own->lacks)
+        goto out;
+    if (pack_open(&opened, r->store->packs_dir, &own->name, &why)) {
+        TRY(error_pass_own(err, &why)); /* it could be read a moment ago: another round will tell */
+        goto out;
+    }
+    for (uint32_t i = 0; i < opened->index.pack_count; i++)
+        if (!reach_find(&r->reach, &opened->index.packs[i]))
+            TRY(want_add(r, e, &opened->index.packs[i], err));
 out:
+    pack_close(opened);
     return rc;
 }
 

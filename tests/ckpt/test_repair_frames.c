@@ -73,6 +73,39 @@ static void a_lost_or_damaged_pack_comes_from_a_store_that_has_it(void **state)
     ckpt_store_close(other.store);
 }
 
+/* More packs than there are rounds: all that one checkpoint needs are looked for at once. */
+static void all_missing_packs_of_one_checkpoint_come_back(void **state)
+{
+    fixture *const f = *state;
+    fixture other = {0};
+    char files[12][FILE_PATH_MAX], from[FILE_PATH_MAX], to[FILE_PATH_MAX], id[CKPT_ID_SIZE];
+    const char *paths[12];
+    ckpt_save_result all;
+    ckpt_repair_result result;
+    other_open(&other, f);
+    const ckpt_repair_options options = {.size = sizeof options, .from = other.root};
+    for (uint64_t i = 0; i < 12; i++) {
+        memcpy(id, noise_saved(files[i], f, i, 0).id, sizeof id);
+        paths[i] = files[i];
+        own_pack_file(from, f, id);
+        join(to, other.store->packs_dir, path_base(from));
+        file_copy(to, from);
+    }
+    MUST(ckpt_save_files(&all, f->store, paths, 12, NULL, ERR)); /* shares the bytes of all */
+    for (uint64_t i = 0; i < 12; i++) {
+        own_pack_file(from, f, "latest~1");
+        MUST(ckpt_remove(f->store, "latest~1", false, ERR));
+        assert_int_equal(unlink(from), 0);
+    }
+    assert_int_equal(repair(&result, f), CKPT_EDATA);
+    assert_int_equal(result.row_count, 12);
+    for (size_t i = 0; i < 12; i++)
+        assert_int_equal(result.rows[i].hurt_count, 1);
+    ckpt_repair_result_clear(&result);
+    assert_mends_with(f, &options, "pack", "copied from");
+    ckpt_store_close(other.store);
+}
+
 /* The second store has the same tensor in a pack of other files: the coded bytes are the same. */
 static void a_frame_whose_coded_bytes_are_elsewhere_makes_its_pack_whole(void **state)
 {
@@ -165,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lost_or_damaged_pack_comes_from_a_store_that_has_it, tree_setup,
                                         tree_teardown),
+        cmocka_unit_test_setup_teardown(all_missing_packs_of_one_checkpoint_come_back, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(a_frame_whose_coded_bytes_are_elsewhere_makes_its_pack_whole, tree_setup,
                                         tree_teardown),
         cmocka_unit_test_setup_teardown(a_frame_whose_decoded_bytes_are_elsewhere_gives_new_packs, tree_setup,
