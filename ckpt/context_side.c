@@ -146,8 +146,8 @@ static void side_planes(side_stream *s, context_side *side)
     bit_models_reset(steps, BIT_STEP_MODELS);
     for (unsigned p = 1; p < side->grid.planes; p++)
         for (unsigned lag = 0; lag < context_lags(&side->grid, p); lag++) {
-            last[lag] = clamp(last[lag] + side_step(s, steps, side->plane_weight[p][lag] - last[lag]), INT8_MIN,
-                              INT8_MAX);
+            last[lag] =
+                clamp(last[lag] + side_step(s, steps, side->plane_weight[p][lag] - last[lag]), INT8_MIN, INT8_MAX);
             side->plane_weight[p][lag] = (int8_t)last[lag];
         }
 }
