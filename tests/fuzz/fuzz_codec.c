@@ -1,7 +1,7 @@
 /* Decodes the input as a coded chunk, with and without a reference; then codes the input itself and wants it back.
  *
  *   input := size:u16 coded chunk         for the round trip all of it are the bytes to code, and the first two of them
- *                                         choose mode, width, dtype, rotation and level of the plan */
+ *                                         choose mode, width, dtype, rotation, level and shape of the plan */
 #include "fuzz.h"
 
 #include "codec.h"
@@ -38,11 +38,14 @@ static void decode_hostile(codec *c, const uint8_t *data, size_t size)
 
 static codec_plan plan_from(const uint8_t *data)
 {
-    return (codec_plan){.mode = (codec_mode)(data[0] % 10),
+    return (codec_plan){.mode = (codec_mode)(data[0] % (CODEC_SYMBOLS + 1)),
                         .width = 1u << (data[0] >> 3 & 3),
                         .dtype = (ckpt_dtype)(data[1] % 18),
                         .level = data[0] >> 5 & 3,
-                        .rotate = data[1] >> 5};
+                        .rotate = data[1] >> 5,
+                        .number = data[1] % 3,
+                        .period = data[0],
+                        .grid = {.planes = data[0] >> 4, .inner = 1 + data[1] % 4u}};
 }
 
 /* The reference is the input without its first byte: of the same kind, and different. */
