@@ -306,6 +306,8 @@ static int folders_count(ckpt_stats *out, const ckpt_store *store, ckpt_error *e
     TRY(sweep_tmp(&out->leftover_bytes, store, true, true, err));
     TRY(usage_of_folder(&out->snapshot_bytes, store->snapshots_dir, err));
     TRY(usage_of_folder(&out->cache_bytes, store->cache_dir, err));
+    TRY(usage_of_folder(&out->parity_bytes, store->parity_dir, err));
+    TRY(usage_of_folder(&out->damaged_bytes, store->damaged_dir, err));
     TRY(file_space_free(&out->disk_free_bytes, store->path, err));
 out:
     return rc;

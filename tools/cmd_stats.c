@@ -59,6 +59,10 @@ static void print_totals(const ckpt_stats *stats, const ckpt_usage *usage)
     printf("packs                 %" PRIu64 ", %s\n", stats->packs, print_size(a, stats->pack_bytes));
     printf("snapshots             %s\n", print_size(a, stats->snapshot_bytes));
     printf("cache                 %s\n", print_size(a, stats->cache_bytes));
+    if (stats->parity_bytes)
+        printf("parity                %s\n", print_size(a, stats->parity_bytes));
+    if (stats->damaged_bytes)
+        printf("damaged/              %s, kept by `ckpt repair`\n", print_size(a, stats->damaged_bytes));
     printf("unreachable           %s%s\n", print_size(a, stats->unreachable_bytes),
            stats->unreachable_bytes ? "; `ckpt gc` frees it" : "");
     printf("kept for differences  %s%s\n", print_size(a, stats->held_bytes),
@@ -201,6 +205,7 @@ static int print_json(const ckpt_stats *stats, const ckpt_usage *usage, const ck
         {"cache_bytes", stats->cache_bytes},         {"unreachable_bytes", stats->unreachable_bytes},
         {"held_bytes", stats->held_bytes},           {"dead_bytes", stats->dead_bytes},
         {"leftover_bytes", stats->leftover_bytes},   {"store_bytes", usage->store_bytes},
+        {"parity_bytes", stats->parity_bytes},       {"damaged_bytes", stats->damaged_bytes},
         {"disk_free_bytes", stats->disk_free_bytes}, {"lossy_checkpoints", count_lossy(&ignored, list)},
     };
     int rc = 0;

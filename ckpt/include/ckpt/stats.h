@@ -58,6 +58,8 @@ typedef struct ckpt_stats {
     ckpt_stats_checkpoint *rows; /* `checkpoints` of them, newest first; damaged ones have only an id */
     double random_share;         /* with modes: of the bytes of floats that were looked at, those without any pattern */
     uint64_t random_chunks;      /* chunks that were looked at for that */
+    uint64_t parity_bytes;       /* from which ckpt_repair rebuilds packs */
+    uint64_t damaged_bytes;      /* that ckpt_repair replaced; nothing but a person removes them */
 } ckpt_stats;
 
 typedef struct ckpt_stats_options {
