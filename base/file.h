@@ -110,8 +110,9 @@ int file_link(const char *path, const char *target, ckpt_error *err);
  * this at the same time one has it; the others get CKPT_ENOTFOUND. */
 int file_move_aside(char aside[FILE_PATH_MAX], const char *path, ckpt_error *err);
 
-/* Gives a file the second name `kept` too, durably, so that it stays when another file takes the place of the first. On
- * a file system without hard links it is moved there. *exists: something has that name already, and nothing was done. */
+/* Gives a file the second name `kept` too, durably, so that it stays when another file takes the place of the first.
+ * On a file system without hard links it is moved there. *exists: something has that name already, and nothing was
+ * done. */
 int file_keep(bool *exists, const char *kept, const char *path, ckpt_error *err);
 
 /* Removes a file and fsyncs its folder; a missing file is no error. */

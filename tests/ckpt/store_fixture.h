@@ -19,7 +19,8 @@
 #include "temp_dir.h"
 
 #define FIXTURE_TENSOR_FLOATS 3000
-#define VERIFY_FULL           ((const ckpt_verify_options){.size = sizeof(ckpt_verify_options), .level = CKPT_VERIFY_FULL})
+#define VERIFY_FULL                                                                                                    \
+    ((const ckpt_verify_options){.size = sizeof(ckpt_verify_options), .level = CKPT_VERIFY_FULL})
 
 typedef struct fixture {
     char root[TEMP_PATH_MAX];
