@@ -32,7 +32,7 @@ static struct codec_grid view_grid(const tensor_view *view)
 
 void plan_shape(codec_plan *plan, const tensor_view *view, uint64_t offset)
 {
-    plan->period = view ? view_period(view) : 0;
-    plan->grid = view ? view_grid(view) : (struct codec_grid){0};
+    plan->period = view && (plan->thorough || plan->mode == CODEC_CONTEXT) ? view_period(view) : 0;
+    plan->grid = view && plan->thorough ? view_grid(view) : (struct codec_grid){0};
     plan->grid.first_byte = view ? offset - view->offset : 0;
 }
