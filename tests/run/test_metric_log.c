@@ -119,6 +119,9 @@ static void a_plain_key_is_a_member_of_json_lines(void **state)
     (void)state;
     expect_of("val_acc", "{\"step\": 1, \"val_acc\": 0.5}\n{\"step\": 2, \"val_acc\": 0.75}\n{\"step\": 3}\n", "0.75");
     expect_of("epoch", "{\"epoch\": 12}\n", "12");
+    expect_of("lr", "{\"lr\": 0.1}\n", "0.1");
+    expect_of("lr", "{\"lr\": 1e-05}\n", "1e-05");
+    expect_of("third", "{\"third\": 0.3333333333333333}\n", "0.3333333333333333");
 }
 
 static void dots_go_into_members_of_members(void **state)

@@ -1,8 +1,10 @@
 #include "metric_line.h"
 
 #include "fail.h"
+#include "units.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +145,18 @@ static const json_t *member_of(const json_t *object, const char *key)
     return member;
 }
 
+/* In as few digits as read back as the same number: 0.1, not 0.10000000000000001. */
+static void real_print(char text[METRIC_VALUE_SIZE], double value)
+{
+    double back = 0;
+
+    for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
+        snprintf(text, METRIC_VALUE_SIZE, "%.*g", digits, value);
+        if (parse_double(&back, text, NULL) == 0 && memcmp(&back, &value, sizeof back) == 0)
+            break;
+    }
+}
+
 bool metric_line_take_member(metric *m, const json_t *object)
 {
     char text[METRIC_VALUE_SIZE];
@@ -152,7 +166,7 @@ bool metric_line_take_member(metric *m, const json_t *object)
         snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
         value_take(m, text, strlen(text));
     } else if (json_is_real(value)) {
-        snprintf(text, sizeof text, "%.17g", json_real_value(value));
+        real_print(text, json_real_value(value));
         value_take(m, text, strlen(text));
     } else if (json_is_string(value)) {
         value_take(m, json_string_value(value), json_string_length(value));
