@@ -21,12 +21,12 @@ typedef struct verifier {
     size_t fault_capacity;
     reach reach;
     uint64_t done_bytes, total_bytes;
-    hash_set decoded; /* files found good: hash over their SHA-256 and the places of their bytes */
-    hash_set read;    /* packs whose bytes were found good */
-    hash_set before;  /* of `decoded`, what an earlier verify found */
-    bool keeps_state; /* what was found good is written now and then */
+    hash_set decoded;     /* files found good: hash over their SHA-256 and the places of their bytes */
+    hash_set read;        /* packs whose bytes were found good */
+    hash_set before;      /* of `decoded`, what an earlier verify found */
+    bool keeps_state;     /* what was found good is written now and then */
     uint64_t state_bytes; /* done when it was written last */
-    bool needed_only; /* packs that none of the chosen checkpoints needs are left out */
+    bool needed_only;     /* packs that none of the chosen checkpoints needs are left out */
 } verifier;
 
 /* Adds a fault to the result. `name` (of a pack) and `id` (of a checkpoint) may be NULL. What prune removed since it

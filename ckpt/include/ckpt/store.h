@@ -157,7 +157,7 @@ typedef struct ckpt_save_options {
     /* For files that another program overwrites again and again. */
     bool from_copy;  /* each is copied within the store first, where it has to stand still for the shortest time */
     bool whole_only; /* one that looks cut off is CKPT_EFORMAT instead of a warning */
-    double parity; /* write so large a share of parity, 0.05 for 5 %, for ckpt_repair; 0: as config.ini says */
+    double parity;   /* write so large a share of parity, 0.05 for 5 %, for ckpt_repair; 0: as config.ini says */
     const ckpt_file_mark *expected; /* NULL, or one for each path: a file in another state is CKPT_ECHANGED. Of folders
                                      * nothing is compared. */
 } ckpt_save_options;
