@@ -136,7 +136,7 @@ typedef struct ckpt_file_mark {
 typedef enum ckpt_level {
     CKPT_LEVEL_DEFAULT = 0, /* looks for references and repeats where samples say that they pay */
     CKPT_LEVEL_FAST = 1,    /* a keyframe, beside bytes that the store has already; near the speed of the disk */
-    CKPT_LEVEL_MAX = 2      /* tries all that may pay on each chunk; several times as slow */
+    CKPT_LEVEL_MAX = 2      /* tries all that may pay on each chunk; several times as slow, and restored half as fast */
 } ckpt_level;
 
 CKPT_API const char *ckpt_level_name(ckpt_level level); /* "fast"; NULL for a number not in the list */
