@@ -115,7 +115,15 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level
     frame_coder_keep(s->scratch.coder, s->kept);
     s->file_stream = sha256_new();
     FAIL_IF_NULL(s->file_stream, err);
-    TRY(pack_writer_open(&s->writer, store->tmp_dir, err));
+out:
+    return rc;
+}
+
+int saver_pack_open(saver *s, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(pack_writer_open(&s->writer, s->store->tmp_dir, err));
     frame_coder_target(s->scratch.coder, &s->writer);
 out:
     return rc;
@@ -161,8 +169,7 @@ int saver_roll(saver *s, ckpt_error *err)
     TRY(writer_finish(&name, &plan, s, err));
     TRY(file_commit(&plan, err));
     pack_writer_discard(&s->writer);
-    TRY(pack_writer_open(&s->writer, s->store->tmp_dir, err));
-    frame_coder_target(s->scratch.coder, &s->writer);
+    TRY(saver_pack_open(s, err));
     s->open_bytes = 0;
     s->rolls++;
 
@@ -522,6 +529,7 @@ static int entries_commit(ckpt_save_result *result, saver *s, const walk *w, uin
 {
     int rc = 0;
 
+    TRY(saver_pack_open(s, err));
     TRY(save_entries(s, w, err));
     note_idle_rules(s);
     TRY(saver_commit(result, s, sequence, options, err));

@@ -236,6 +236,8 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level
 /* The same, as the options of a save say. */
 int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save_options *options, save_carry *carry,
                 ckpt_error *err);
+/* Opens the pack that frames go to; once it is known that there is room. */
+int saver_pack_open(saver *s, ckpt_error *err);
 int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ckpt_save_options *options,
                  ckpt_error *err);
 void saver_close(saver *s);

@@ -181,6 +181,7 @@ static int parts_commit(ckpt_save_result *result, saver *s, const char *file_nam
 {
     int rc = 0;
 
+    TRY(saver_pack_open(s, err));
     TRY(save_file(s, file_name, 0644, err));
     TRY(saver_commit(result, s, sequence, options, err));
 out:

@@ -69,7 +69,7 @@ static void what_does_not_fit_is_refused_with_the_numbers(void **state)
     assert_int_equal(noise_save(id, f->store, 2, NULL, &err), CKPT_EQUOTA);
     assert_string_equal(id, "");
     assert_non_null(strstr(err.message, "needs about 196."));
-    assert_non_null(strstr(err.message, "97.6 KiB are free of the quota of 293.7 KiB"));
+    assert_non_null(strstr(err.message, "97.7 KiB are free of the quota of 293.7 KiB"));
     assert_non_null(strstr(err.message, "the policy could free 0 B"));
     assert_non_null(strstr(err.hint, "--quota"));
     assert_int_equal(store_bytes(f), before);
