@@ -212,7 +212,8 @@ static void refuses_a_newer_version(void **state)
 static void refuses_unknown_features(void **state)
 {
     (void)state;
-    assert_decode(CKPT_EVERSION, 8, 1);
+    assert_decode(CKPT_EVERSION, 8, 0x80);
+    assert_decode(CKPT_EVERSION, 11, 1);
 }
 
 static void refuses_reserved_bytes_that_are_in_use(void **state)
