@@ -155,6 +155,8 @@ class Document(unittest.TestCase):
                 ("06   02 00   00 02 03   01 00", 4, "0500 0000", bytes.fromhex("0600feff")),
                 ("05 01 00 02 13 00 00   28 b5 2f fd 00 00 55 00 00 20 3e 3e 3e 3f 01 00 33 8e 08", 32, "",
                  b"\x3e\x3e\x3e\x3f" * 8),
+                ("09   04 02   00 00 80 bf   00 00 00 00   00 00 80 3f   00 12 01   77", 21, "",
+                 struct.pack("<5fB", 1, -1, 0, -1, 0, 0x77)),
                 ("0a   12 15 17 45   00 00   09 00 00   03 00 00   ac 1b 3a 16 b9 9a 23 5e 64   08 a1 80"
                  "     38 e4 00 00   8d 8e 02 00   38 e4 00 00   c2 99 02 00   77", 33, "",
                  struct.pack("<8fB", 1, -2, 1.5, 1, 1.25, -1, 1, 3, 0x77)),
@@ -168,6 +170,7 @@ class Document(unittest.TestCase):
         text = " ".join((TESTS.parent / "docs" / "format.md").read_text(encoding="utf-8").split())
         for words in ("00 68 69", "01 01 02", "2a 5b size 35", "04 28 b5 2f fd 00 00 4d", "05 02 01 00 00 01 00 7f 80 7f",
                       "07 04 00 01 01 01 00 01 00 01 00", "06 04 44 00 20 10", "06 02 00 00 02 03 01 00",
+                      "09 04 02 00 00 80 bf 00 00 00 00 00 00 80 3f 00 12 01 77",
                       "0a 12 15 17 45 00 00 09 00 00 03 00 00 ac 1b", "08 36 00 17 45 00 00 0b 00 00 02 00 00 fc 48"):
             self.assertIn(words, text)
 
@@ -177,6 +180,8 @@ class Document(unittest.TestCase):
                 ("01 01 02 03", 8, "an element of 3 bytes"), ("01 01 02", 1, "an element longer than the chunk"),
                 ("02 00", 1, "a copy with payload"), ("05 03 00", 3, "width 3"), ("05 02 10 01 00 01 00", 2, "rotate 16"),
                 ("05 02 80 01 00 01 00", 2, "flag 7"), ("05 02 00 03 00 01 00", 2, "an unknown plane"),
+                ("09 03 00 00 00 00 00 00", 3, "a palette of width 3"),
+                ("09 01 00 61 00 01", 1, "an element behind the last"),
                 ("05 01 00 00", 1, "a plane cut off"), ("05 01 00 01 00 00", 1, "a byte behind the tail"),
                 ("03 28 b5 2f fd 00 00 bd", 35, "zstd cut off"), ("03 50 2a 4d 18 00 00 00 00", 1, "a skippable frame")]:
             with self.subTest(why):
