@@ -1,8 +1,8 @@
 /* Context coding: elements turned into numbers, numbers cut into a symbol and raw bits, symbols entropy coded with the
  * frequencies of the place they stand at.
  *
- *   number := of an element, in N = 8 * width - zeros bits: itself, or its ordered difference to the reference in zigzag,
- *             or its XOR with the reference
+ *   number := of an element, in N = 8 * width - zeros bits: itself, or its ordered difference to the reference in
+ *             zigzag, or its XOR with the reference
  *   symbol := a dyadic interval that the number lies in; which place in it is told by raw bits
  *   level  := place[reference] + row[i / block] + column[i mod period]: what size of number is to be expected here
  *   table  := one for each range of levels, at most RANS_TABLES_MAX
@@ -32,6 +32,7 @@
 #define CONTEXT_BLOCKS_MAX   (CODEC_CHUNK_BYTES / CONTEXT_BLOCK_MIN)
 #define CONTEXT_MEASURES_MAX (CODEC_CHUNK_BYTES / 2) /* bytes have no rows and columns when there are more */
 #define CONTEXT_RUN          1024                    /* elements that are worked on at a time */
+#define CONTEXT_MEASURE_SHIFT 8
 #define CONTEXT_GROWTH_SHIFT 5                       /* growth is in 1/32 of an octave */
 #define CONTEXT_WEIGHT_ONE   32                      /* weights of planes are in 1/32 */
 
@@ -127,6 +128,9 @@ typedef struct context_kernel {
     /* value[i] = sums of value[i] + row + column[i]; `value` is one number for all when `single`. */
     void (*sums)(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
                  const context_sums *sums, size_t count);
+    /* measure[i] := by how much the logarithm of x[i] is above that of y[i], in 1/2^CONTEXT_MEASURE_SHIFT of an octave,
+     * cut at `far` to both sides; the bits of floats of 4 or 8 bytes. */
+    void (*growths)(int16_t *measure, unsigned width, const void *x, const void *y, int far, size_t count);
     /* reference := grown reference, in place. `growth` is for each element, in 1/2^CONTEXT_GROWTH_SHIFT of an octave;
      * NULL: there is none. */
     void (*grow)(void *reference, unsigned width, const int16_t *growth, size_t count);
@@ -187,8 +191,8 @@ typedef struct context_fine {
 
 /* Rows and columns by which the reference should grow, from the first look at both; false: it does not pay. Fills
  * row_growth and column_growth. */
-bool context_fit_growth(context_scratch *s, const context_layout *layout, const void *src, const void *reference,
-                        size_t count);
+bool context_fit_growth(context_scratch *s, const context_kernel *kernel, const context_layout *layout, const void *src,
+                        const void *reference, size_t count);
 /* Places, rows and columns for s->symbol (fine) and s->level (place bytes); fills s->side up to the tables. */
 void context_fit_levels(context_scratch *s, const context_layout *layout, const context_fine *fine, size_t count);
 /* Weights of planes for s->value; false: predictions do not pay. Fills s->side.plane_weight. */

@@ -34,6 +34,22 @@
 DEFINE_GROWTH(32, 23)
 DEFINE_GROWTH(64, 52)
 
+/* Of floats that are not negative. */
+#define DEFINE_GROWTHS(N, MANTISSA)                                                                                    \
+    static CONTEXT_TARGET void growths_##N(int16_t *measure, const uint##N##_t *x, const uint##N##_t *y, int far,      \
+                                           size_t count)                                                               \
+    {                                                                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const int32_t a = (int32_t)((x[i] + curve_##N(x[i])) >> (MANTISSA - CONTEXT_MEASURE_SHIFT));               \
+            const int32_t b = (int32_t)((y[i] + curve_##N(y[i])) >> (MANTISSA - CONTEXT_MEASURE_SHIFT));               \
+            const int32_t up = a - b < far ? a - b : far;                                                              \
+            measure[i] = (int16_t)(up > -far ? up : -far);                                                             \
+        }                                                                                                              \
+    }
+
+DEFINE_GROWTHS(32, 23)
+DEFINE_GROWTHS(64, 52)
+
 /* Numbers of N - zeros bits are worked on in the upper bits of N, so that signs and carries fall where they should.
  * Masks are all ones or zero: a float whose sign bit is set is complemented and any other gets its top bit flipped. */
 #define DEFINE_NUMBERS(N)                                                                                              \
@@ -149,6 +165,19 @@ static CONTEXT_TARGET void kernel_grow(void *reference, unsigned width, const in
             wide[i] = grown_64(wide[i], growth[i]);
 }
 
+static CONTEXT_TARGET void kernel_growths(int16_t *measure, unsigned width, const void *x, const void *y, int far,
+                                          size_t count)
+{
+    context_run a, b;
+
+    memcpy(&a, x, count * width);
+    memcpy(&b, y, count * width);
+    if (width == 4)
+        growths_32(measure, a.v32, b.v32, far, count);
+    else
+        growths_64(measure, a.v64, b.v64, far, count);
+}
+
 /* ---- Neighbours ---- */
 
 /* Floats are only added and multiplied where nothing can overflow, so that no NaN comes up, whose bits differ between
@@ -156,24 +185,15 @@ static CONTEXT_TARGET void kernel_grow(void *reference, unsigned width, const in
  * without contraction. */
 enum { FLOAT_HUGE = 192 };
 
-static CONTEXT_TARGET inline float float_of(uint32_t bits)
+/* Floats of the bits given, 0 for those of what is huge or no number. Bits and floats are in arrays of their own, since
+ * compilers make no vectors of what goes from one to the other element by element. */
+static CONTEXT_TARGET void floats_of(float value[CONTEXT_RUN], const uint32_t *bits, size_t count)
 {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+    uint32_t tamed[CONTEXT_RUN];
 
-static CONTEXT_TARGET inline uint32_t bits_of_float(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* `bits`, or 0 for those of what is huge or no number. */
-static CONTEXT_TARGET inline uint32_t tamed(uint32_t bits)
-{
-    return (bits >> 23 & 255) < FLOAT_HUGE ? bits : 0;
+    for (size_t i = 0; i < count; i++)
+        tamed[i] = (bits[i] >> 23 & 255) < FLOAT_HUGE ? bits[i] : 0;
+    memcpy(value, tamed, count * sizeof *value);
 }
 
 static CONTEXT_TARGET void kernel_predict(float *prediction, const float *value, size_t plane_size,
@@ -191,20 +211,29 @@ static CONTEXT_TARGET void kernel_predict(float *prediction, const float *value,
 
 static CONTEXT_TARGET void kernel_approach(uint32_t *reference, const float *prediction, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t sum = bits_of_float(float_of(tamed(reference[i])) + prediction[i]);
-        reference[i] = (reference[i] >> 23 & 255) < FLOAT_HUGE ? sum : reference[i];
-    }
+    float sum[CONTEXT_RUN];
+    uint32_t bits[CONTEXT_RUN];
+
+    floats_of(sum, reference, count);
+    for (size_t i = 0; i < count; i++)
+        sum[i] += prediction[i];
+    memcpy(bits, sum, count * sizeof *bits);
+    for (size_t i = 0; i < count; i++)
+        reference[i] = (reference[i] >> 23 & 255) < FLOAT_HUGE ? bits[i] : reference[i];
 }
 
 static CONTEXT_TARGET void kernel_values(float *value, const uint32_t *element, const uint32_t *reference, size_t count)
 {
-    if (reference)
-        for (size_t i = 0; i < count; i++)
-            value[i] = float_of(tamed(element[i])) - float_of(tamed(reference[i]));
-    else
-        for (size_t i = 0; i < count; i++)
-            value[i] = float_of(tamed(element[i]));
+    float of_element[CONTEXT_RUN], of_reference[CONTEXT_RUN];
+
+    floats_of(of_element, element, count);
+    if (!reference) {
+        memcpy(value, of_element, count * sizeof *value);
+        return;
+    }
+    floats_of(of_reference, reference, count);
+    for (size_t i = 0; i < count; i++)
+        value[i] = of_element[i] - of_reference[i];
 }
 
 /* ---- Passes ---- */

@@ -69,6 +69,8 @@ static context_layout layout_choose(const codec_plan *plan, const unsigned char 
         l.turned = exponent > 0;
     else if (l.number == CONTEXT_RAW)
         l.turned = exponent > 0 && all >> (n - 1); /* what is never negative needs no room for a sign */
+    /* Only what is never negative grows alike; whether it does is found later. */
+    l.growth = l.number == CONTEXT_SUB && l.turned && !(all >> (n - 1));
     l.places = has_reference;
     /* The exponent's lowest 8 bits; of short elements the top 8. */
     l.place_from = exponent >= 8 ? n - 1 - exponent : width == 1 ? 0 : n - 8;
@@ -101,8 +103,20 @@ static void measure_runs(context_scratch *s, codec *c, const context_layout *l, 
     }
 }
 
-/* The same plane by plane. With `values_only` nothing but s->value, which weights are found from. */
-static void measure_planes(context_scratch *s, codec *c, const context_layout *l, bool values_only, size_t count)
+/* s->value, which weights of planes are found from. */
+static void measure_values(context_scratch *s, const codec *c, const context_layout *l, size_t count)
+{
+    const unsigned char *const reference = l->number == CONTEXT_SUB ? (const unsigned char *)s->reference : NULL;
+    context_numbers grown;
+
+    for (context_place p = context_place_first(&s->side, count); p.count > 0;
+         p = context_place_next(p, &s->side, count))
+        c->context_kernel->values(s->value + p.first, s->element + p.first,
+                                  context_run_reference(&grown, c->context_kernel, &s->side, l, reference, p), p.count);
+}
+
+/* Numbers and place bytes plane by plane. */
+static void measure_planes(context_scratch *s, codec *c, const context_layout *l, size_t count)
 {
     const context_kernel *const kernel = c->context_kernel;
     const uint32_t *const reference = l->number == CONTEXT_SUB ? s->reference : NULL;
@@ -114,10 +128,6 @@ static void measure_planes(context_scratch *s, codec *c, const context_layout *l
         if (l->growth)
             context_run_growth(growth, &s->side, p);
         context_run_approach(approached, grown, kernel, &s->side, reference, l->growth ? growth : NULL, s->value, p);
-        if (values_only) {
-            kernel->values(s->value + p.first, s->element + p.first, reference ? grown : NULL, p.count);
-            continue;
-        }
         kernel->numbers(c->planes + p.first * l->width, l, s->element + p.first, approached, p.count);
         kernel->places(s->level + p.first, l, approached, IDENTITY, p.count);
     }
@@ -152,13 +162,12 @@ static bool try_neighbours(context_scratch *s, codec *c, context_head *h, const 
     context_grid_gather(s->element, &s->side.grid, src, count);
     if (delta)
         context_grid_gather(s->reference, &s->side.grid, reference, count);
-    l->growth = as_it_stands.growth && context_fit_growth(s, l, s->element, s->reference, count);
+    l->growth = as_it_stands.growth && context_fit_growth(s, c->context_kernel, l, s->element, s->reference, count);
     context_columns_continue(&s->side);
-    memset(s->side.plane_weight, 0, sizeof s->side.plane_weight);
-    measure_planes(s, c, l, true, count);
+    measure_values(s, c, l, count);
     if (!context_fit_neighbours(s))
         goto out;
-    measure_planes(s, c, l, false, count);
+    measure_planes(s, c, l, count);
     h->period = s->side.period;
     return true;
 out:
@@ -185,13 +194,11 @@ static void measure(context_scratch *s, context_fine *fine, codec *c, context_he
 {
     context_layout *const l = &h->layout;
 
-    /* Only what is never negative grows alike. */
-    l->growth = l->number == CONTEXT_SUB && l->turned && !(elements_or(src, count, l->width) >> (8 * l->width - 1));
     s->side.block_log2 = h->block_log2;
     if (!try_neighbours(s, c, h, plan, src, reference, count)) {
         s->side.period = h->period;
         (void)context_grid_set(&s->side.grid, l, count);
-        l->growth = l->growth && context_fit_growth(s, l, src, reference, count);
+        l->growth = l->growth && context_fit_growth(s, c->context_kernel, l, src, reference, count);
         context_columns_continue(&s->side);
         measure_runs(s, c, l, src, reference, count);
     }

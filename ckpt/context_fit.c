@@ -188,44 +188,39 @@ static void effects_to_values(int8_t *row, int8_t *column, const context_scratch
 
 /* Growth in 1/GROWTH_ONE of an octave; measures are cut at two octaves, then at GROWTH_NEAR around what was found. */
 enum {
-    GROWTH_LOG2 = 8,
-    GROWTH_ONE = 1 << GROWTH_LOG2,
+    GROWTH_ONE = 1 << CONTEXT_MEASURE_SHIFT,
     GROWTH_FAR = 2 * GROWTH_ONE,
     GROWTH_NEAR = GROWTH_ONE / 4,
     GROWTH_BITS = 4, /* of a value, about */
     GROWTH_LIMIT = 128
 };
 
-/* The logarithm of a float's bits in 1/GROWTH_ONE, as the kernels bend it. */
-static int32_t growth_log(const unsigned char *p, unsigned width)
-{
-    const uint64_t b = width == 4 ? load_u32(p) : load_u64(p);
-    const unsigned mantissa = width == 4 ? 23 : 52;
-    const uint32_t m = (uint32_t)(b >> (mantissa - 7)) & 127;
-    return (int32_t)(b >> (mantissa - GROWTH_LOG2)) + (int32_t)(m * (128 - m) * 87 >> (22 - GROWTH_LOG2));
-}
-
 static void cut_to_near(context_scratch *s, const effects *e)
 {
-    for (span p = span_at(e, 0); p.count > 0; p = span_at(e, p.first + p.count))
-        for (size_t i = 0; i < p.count; i++) {
-            const int fit = s->row[p.block] + (e->period ? s->column[p.column + i] : 0);
-            int16_t *const m = &s->measure[p.first + i];
-            *m = (int16_t)clamp(*m, fit - GROWTH_NEAR, fit + GROWTH_NEAR);
-        }
+    for (span p = span_at(e, 0); p.count > 0; p = span_at(e, p.first + p.count)) {
+        int16_t *const m = &s->measure[p.first];
+        const int32_t row = s->row[p.block], *const column = s->column + p.column;
+
+        if (e->period)
+            for (size_t i = 0; i < p.count; i++)
+                m[i] = (int16_t)clamp(m[i], row + column[i] - GROWTH_NEAR, row + column[i] + GROWTH_NEAR);
+        else
+            for (size_t i = 0; i < p.count; i++)
+                m[i] = (int16_t)clamp(m[i], row - GROWTH_NEAR, row + GROWTH_NEAR);
+    }
 }
 
-bool context_fit_growth(context_scratch *s, const context_layout *layout, const void *src, const void *reference,
-                        size_t count)
+bool context_fit_growth(context_scratch *s, const context_kernel *kernel, const context_layout *layout, const void *src,
+                        const void *reference, size_t count)
 {
     const unsigned char *const x = src, *const y = reference;
     const unsigned width = layout->width;
 
     if (count > CONTEXT_MEASURES_MAX || (width != 4 && width != 8) || layout->zeros)
         return false;
-    for (size_t i = 0; i < count; i++)
-        s->measure[i] = (int16_t)clamp(growth_log(x + i * width, width) - growth_log(y + i * width, width), -GROWTH_FAR,
-                                       GROWTH_FAR);
+    for (size_t i = 0; i < count; i += CONTEXT_RUN)
+        kernel->growths(s->measure + i, width, x + i * width, y + i * width, GROWTH_FAR,
+                        count - i < CONTEXT_RUN ? count - i : CONTEXT_RUN);
     effects e = fit_effects(s, count, GROWTH_BITS);
     if (e.by_rows + e.by_columns == 0)
         return false;
@@ -299,7 +294,7 @@ void context_fit_levels(context_scratch *s, const context_layout *layout, const 
 
 /* ---- Neighbours ---- */
 
-enum { NEIGHBOUR_SAMPLES = 2048 }; /* of each plane */
+enum { NEIGHBOUR_SAMPLES = 1024 }; /* of each plane */
 #define NEIGHBOUR_GAIN_MIN 0.1     /* share of the squares that predictions must explain */
 
 /* The normal equations of one plane: how its values follow from those of the planes before. */
