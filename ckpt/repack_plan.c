@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define FRAME_ROW_BYTES 80 /* of a frame in tables, which are mostly hashes */
+#define LOOKS_MAX       5
 
 /* ---- What goes -------------------------------------------------------------------------------------------------- */
 
@@ -218,13 +219,28 @@ out:
 
 /* ---- The plan --------------------------------------------------------------------------------------------------- */
 
+/* Damage shows at each look; a checkpoint that others removed, moved or made while it was looked for does not. */
+static int map_read(live_map *map, const ckpt_store *store, ckpt_error *err)
+{
+    int rc = 0;
+
+    for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
+        live_map_clear(map);
+        TRY(live_map_new(map, store, false, NULL, NULL, err));
+        if (!map->why[0])
+            break;
+    }
+out:
+    return rc;
+}
+
 int repack_plan_new(repack_plan *out, const ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
     live_map *const map = &out->map;
 
     *out = (repack_plan){0};
-    TRY(live_map_new(map, store, false, NULL, NULL, err));
+    TRY(map_read(map, store, err));
     if (map->why[0]) {
         rc = error_set(err, CKPT_EDATA, "repacking needs to know what all checkpoints need, and one is damaged: %s",
                        map->why);

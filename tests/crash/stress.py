@@ -121,6 +121,8 @@ class Stress:
             taken = sum(path.stat().st_size for path in (self.root / ".ckpt").rglob("*") if path.is_file())
             self.ckpt.must(self.root, "init", "--quota", str(taken + self.random.randrange(400_000)))
         scene = (*self.random.choice(SCENES_IN_A_QUOTA if quota else SCENES), *READERS)
+        if len(order) <= KEPT:  # `rm` shall not take the last one
+            scene = tuple("save" if kind == "rm" else kind for kind in scene)
         jobs = [self.start(kind, number, order) for number, kind in enumerate(scene)]
         saves = sum(kind.startswith("save") for kind in scene)
         faults = self.finish(jobs, {5} if quota else set())
