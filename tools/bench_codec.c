@@ -62,9 +62,12 @@ out:
     return rc;
 }
 
-static int save_one(ckpt_save_result *result, ckpt_store *store, const char *path, ckpt_error *err)
+static int save_one(ckpt_save_result *result, ckpt_store *store, const char *path, ckpt_level level, ckpt_error *err)
 {
-    return ckpt_save_files(result, store, &path, 1, NULL, err);
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+
+    options.level = level;
+    return ckpt_save_files(result, store, &path, 1, &options, err);
 }
 
 static double share(const ckpt_save_result *r)
@@ -149,8 +152,8 @@ static int bench_pair(bench *b, const pair *p, ckpt_error *err)
     TRY(sample_path(reference, b, "trajectory", p->reference, err));
     TRY(sample_path(current, b, "trajectory", p->current, err));
     TRY(bench_store_new(&store, b, "pair", err));
-    TRY(save_one(&first, store, reference, err));
-    TRY(save_one(&second, store, current, err));
+    TRY(save_one(&first, store, reference, CKPT_LEVEL_DEFAULT, err));
+    TRY(save_one(&second, store, current, CKPT_LEVEL_DEFAULT, err));
     snprintf(bar, sizeof bar, "<= %.3f", p->bar);
     TRY(bench_row(b, p->what, "of raw", share(&second), "", -1, bar, err));
     TRY(pair_peers(b, p, reference, current, share(&second), err));
@@ -163,7 +166,7 @@ out:
 
 /* Files of one folder into one store, one after the other; the last one's share is the row. */
 static int bench_row_of(bench *b, const char *what, const char *folder, const char *const *names, size_t count,
-                        const char *bar, ckpt_error *err)
+                        ckpt_level level, const char *bar, ckpt_error *err)
 {
     int rc = 0;
     ckpt_store *store = NULL;
@@ -173,7 +176,7 @@ static int bench_row_of(bench *b, const char *what, const char *folder, const ch
     TRY(bench_store_new(&store, b, "row", err));
     for (size_t i = 0; i < count; i++) {
         TRY(sample_path(path, b, folder, names[i], err));
-        TRY(save_one(&last, store, path, err));
+        TRY(save_one(&last, store, path, level, err));
     }
     TRY(bench_row(b, what, "of raw", share(&last), "", -1, bar, err));
 out:
@@ -195,7 +198,7 @@ static int bench_golden(bench *b, ckpt_error *err)
         double zstd = 0;
         TRY(path_join(path, b->samples, GOLDEN[i], err));
         TRY(bench_store_new(&store, b, "golden", err));
-        TRY(save_one(&r, store, path, err));
+        TRY(save_one(&r, store, path, CKPT_LEVEL_DEFAULT, err));
         ckpt_store_close(store);
         store = NULL;
         TRY(zstd_share(&zstd, path, 3, err));
@@ -244,8 +247,11 @@ static int bench_wide(bench *b, ckpt_error *err)
     bench wide = *b;
 
     wide.samples = b->peers;
-    TRY(bench_row_of(&wide, "89 MB, SGD 50 to 100", ".", PAIR, 2, "", err));
-    TRY(bench_row_of(&wide, "89 MB, SGD 80, 90, 100 into one store: the third", ".", ROW, 3, "<= 0.697", err));
+    TRY(bench_row_of(&wide, "89 MB, SGD 50 to 100", ".", PAIR, 2, CKPT_LEVEL_DEFAULT, "", err));
+    TRY(bench_row_of(&wide, "89 MB, SGD 80, 90, 100 into one store: the third", ".", ROW, 3, CKPT_LEVEL_DEFAULT,
+                     "<= 0.697", err));
+    TRY(bench_row_of(&wide, "89 MB, SGD 80, 90, 100 at level max: the third", ".", ROW, 3, CKPT_LEVEL_MAX, "<= 0.697",
+                     err));
 out:
     return rc;
 }
@@ -259,10 +265,13 @@ int bench_codec(bench *b, ckpt_error *err)
 
     for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++)
         TRY(bench_pair(b, &PAIRS[i], err));
-    TRY(bench_row_of(b, "SGD 500, 550, 600 into one store: the third", "trajectory", ROW, 3, "<= 0.697", err));
-    TRY(bench_bf16(b, err));
-    TRY(bench_row_of(b, "model_epoch_2.safetensors after checkpoint_epoch_2.pt", "trajectory-tiny", MODEL, 2, "<= 0.06",
+    TRY(bench_row_of(b, "SGD 500, 550, 600 into one store: the third", "trajectory", ROW, 3, CKPT_LEVEL_DEFAULT,
+                     "<= 0.697", err));
+    TRY(bench_row_of(b, "SGD 500, 550, 600 at level max: the third", "trajectory", ROW, 3, CKPT_LEVEL_MAX, "<= 0.697",
                      err));
+    TRY(bench_bf16(b, err));
+    TRY(bench_row_of(b, "model_epoch_2.safetensors after checkpoint_epoch_2.pt", "trajectory-tiny", MODEL, 2,
+                     CKPT_LEVEL_DEFAULT, "<= 0.06", err));
     TRY(bench_golden(b, err));
     if (bench_has_states(b)) {
         TRY(bench_wide(b, err));
