@@ -22,7 +22,6 @@
 #include "store_internal.h"
 #include "transform.h"
 #include "walk.h"
-#include "walk.h"
 
 #define SAVE_GROUP_PIECE_MAX     ((uint64_t)64 << 10)  /* smaller pieces are collected in groups */
 #define SAVE_GROUP_BYTES_MAX     CODEC_CHUNK_BYTES     /* a group is one chunk */
@@ -139,11 +138,11 @@ int save_file(saver *s, const char *path, unsigned mode, ckpt_error *err);
 /* About how many bytes saving s->source under `path` would add; nothing is stored, and nothing is said. */
 int save_file_estimate(uint64_t *bytes, saver *s, const char *path, ckpt_error *err);
 /* Reads bytes of the file in work and passes them to its SHA-256. */
+int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
 /* Where bytes of the file in work stand in memory, until it is saved; NULL: they have to be read. */
 const void *save_view(const saver *s, uint64_t offset, size_t size);
 /* Passes bytes of a view to the SHA-256 of the file, as save_read does. */
 int save_take(saver *s, const void *bytes, uint64_t offset, size_t size, ckpt_error *err);
-int save_read(saver *s, void *dst, uint64_t offset, size_t size, ckpt_error *err);
 /* save_crc.c: checks the CRCs that the file itself tells while it is read from its beginning to its end. */
 void save_crc_start(saver *s);
 void save_crc_feed(saver *s, uint64_t offset, const void *data, size_t size);
