@@ -172,11 +172,6 @@ void context_columns_continue(context_side *side)
     }
 }
 
-bool context_has_columns(const context_side *side)
-{
-    return !bytes_are_zero(side->column, side->period);
-}
-
 void context_run_growth(int16_t growth[CONTEXT_RUN], const context_side *side, context_place p)
 {
     const size_t block = (size_t)1 << side->block_log2;
@@ -207,32 +202,34 @@ const void *context_run_reference(context_numbers *grown, const context_kernel *
     return grown;
 }
 
-void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *level,
-                      bool single, bool columns, const context_sums *sums, context_place p)
+void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *place,
+                      const context_sums *sums, context_place p)
 {
     const size_t block = (size_t)1 << side->block_log2;
 
     for (size_t i = 0; i < p.count;) {
         const size_t at = p.first + i, left = block - (at & (block - 1));
         const size_t n = left < p.count - i ? left : p.count - i;
-        kernel->sums(value + i, single ? level : level + i, single, side->row[at >> side->block_log2],
-                     columns ? side->column + p.column + i : NULL, sums, n);
+        kernel->sums(value + i, place ? place + i : NULL, side->row[at >> side->block_log2],
+                     sums->columns ? side->column + p.column + i : NULL, sums, n);
         i += n;
     }
 }
 
-void context_sums_fill(context_sums *sums, const uint8_t of_level[CONTEXT_LEVELS])
+void context_sums_fill(context_sums *sums, const context_side *side, const uint8_t of_level[CONTEXT_LEVELS])
 {
     for (int sum = CONTEXT_SUM_MIN; sum <= CONTEXT_SUM_MAX; sum++)
         sums->of[sum - CONTEXT_SUM_MIN] = of_level[sum < 0 ? 0 : sum < CONTEXT_LEVELS ? sum : CONTEXT_LEVELS - 1];
-}
-
-void context_places_fill(uint8_t of[256], const context_side *side)
-{
+    for (unsigned i = 0; i < CONTEXT_PLACES; i++)
+        sums->near[i] = side->place[i < side->place_count ? i : side->place_count - 1];
     for (unsigned byte = 0; byte < 256; byte++) {
         const unsigned from = byte < side->place_first ? 0 : byte - side->place_first;
-        of[byte] = side->place[from < side->place_count ? from : side->place_count - 1];
+        sums->place_of[byte] = sums->near[from < CONTEXT_PLACES ? from : CONTEXT_PLACES - 1];
     }
+    memcpy(sums->level, of_level, sizeof sums->level);
+    sums->first = (uint8_t)side->place_first;
+    sums->single = side->place[0];
+    sums->columns = !bytes_are_zero(side->column, side->period);
 }
 
 /* ---- Decoding ---- */
@@ -266,8 +263,6 @@ typedef struct run_decoder {
     rans_decoder rans;
     context_sums sums;
     context_cuts cuts;
-    uint8_t places[256];
-    bool columns;
     const unsigned char *bits;
     uint64_t bits_at;
 } run_decoder;
@@ -280,11 +275,9 @@ static void run_decoder_start(run_decoder *d, const codec *c, const context_head
     d->rans_decode = c->rans_decode;
     d->scratch = c->context;
     d->head = h;
-    d->columns = context_has_columns(side);
     d->bits = bits;
     d->bits_at = 0;
-    context_sums_fill(&d->sums, side->table);
-    context_places_fill(d->places, side);
+    context_sums_fill(&d->sums, side, side->table);
     cuts_fill(&d->cuts, &side->alphabet);
 }
 
@@ -295,11 +288,11 @@ static int decode_numbers(void *numbers, run_decoder *d, const void *reference, 
     const context_layout *const l = &d->head->layout;
     const context_side *const side = &d->scratch->side;
     const uint64_t bits_left = 8 * (uint64_t)d->head->bits_size - d->bits_at;
-    uint8_t level[CONTEXT_RUN], table[CONTEXT_RUN], symbol[CONTEXT_RUN];
+    uint8_t place[CONTEXT_RUN], table[CONTEXT_RUN], symbol[CONTEXT_RUN];
 
     if (l->places)
-        d->kernel->places(level, l, reference, d->places, p.count);
-    context_run_sums(table, d->kernel, side, l->places ? level : side->place, !l->places, d->columns, &d->sums, p);
+        d->kernel->places(place, l, reference, p.count);
+    context_run_sums(table, d->kernel, side, l->places ? place : NULL, &d->sums, p);
     d->rans_decode(&d->rans, symbol, table, p.count, d->scratch->slots);
     /* Counting is only needed where the end is near. */
     if (bits_left < (uint64_t)p.count * d->cuts.bits_max)

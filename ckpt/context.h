@@ -113,7 +113,12 @@ typedef struct context_cuts {
 #define CONTEXT_SUM_MIN (-2 * CONTEXT_STEP_MAX)
 #define CONTEXT_SUM_MAX (CONTEXT_LEVELS - 1 + 2 * (CONTEXT_STEP_MAX - 1))
 typedef struct context_sums {
-    uint8_t of[CONTEXT_SUM_MAX - CONTEXT_SUM_MIN + 1]; /* of[sum - CONTEXT_SUM_MIN] */
+    uint8_t place_of[256];                             /* level of each place byte */
+    uint8_t of[CONTEXT_SUM_MAX - CONTEXT_SUM_MIN + 1]; /* of[sum - CONTEXT_SUM_MIN]: what its level stands for */
+    /* The same for place bytes less `first`, and for sums, that are cut to 0 and 63 before. */
+    uint8_t first, near[CONTEXT_PLACES], level[CONTEXT_LEVELS];
+    uint8_t single; /* level of all elements, when there are no places */
+    bool columns;   /* are there any? */
 } context_sums;
 
 /* The passes over elements, in one implementation for each instruction set; all give the same bytes. Each works on at
@@ -122,12 +127,12 @@ typedef struct context_kernel {
     const char *name; /* "scalar", "avx2" */
     void (*numbers)(void *numbers, const context_layout *layout, const void *src, const void *reference, size_t count);
     void (*elements)(void *dst, const context_layout *layout, const void *numbers, const void *reference, size_t count);
-    /* value[i] = of[the place byte of element i of the reference] */
-    void (*places)(uint8_t *value, const context_layout *layout, const void *reference, const uint8_t of[256],
-                   size_t count);
-    /* value[i] = sums of value[i] + row + column[i]; `value` is one number for all when `single`. */
-    void (*sums)(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
-                 const context_sums *sums, size_t count);
+    /* place[i] := place byte of element i of the reference */
+    void (*places)(uint8_t *place, const context_layout *layout, const void *reference, size_t count);
+    /* value[i] := what the sum of a place's level, row and column stands for. `place` NULL: all have the first level;
+     * `column` NULL: all are 0. May work in place. */
+    void (*sums)(uint8_t *value, const uint8_t *place, int row, const int8_t *column, const context_sums *sums,
+                 size_t count);
     /* measure[i] := by how much the logarithm of x[i] is above that of y[i], in 1/2^CONTEXT_MEASURE_SHIFT of an octave,
      * cut at `far` to both sides; the bits of floats of 4 or 8 bytes. */
     void (*growths)(int16_t *measure, unsigned width, const void *x, const void *y, int far, size_t count);

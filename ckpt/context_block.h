@@ -2,7 +2,8 @@
  * compiler makes vectors of them.
  *
  * Included once by each kernel's file, which first defines
- *   CONTEXT_TARGET   attributes of every function, such as __attribute__((target("avx2,bmi2"))) */
+ *   CONTEXT_TARGET   attributes of every function, such as __attribute__((target("avx2,bmi2")))
+ * and afterwards provides sums_of_vectors. */
 #ifndef CKPT_CONTEXT_BLOCK_H
 #define CKPT_CONTEXT_BLOCK_H
 
@@ -125,11 +126,10 @@ DEFINE_GROWTHS(64, 52)
                 x[i] = (uint##N##_t)(v[i] << z);                                                                       \
     }                                                                                                                  \
                                                                                                                        \
-    static CONTEXT_TARGET void places_##N(uint8_t *value, const uint##N##_t *y, unsigned from, const uint8_t of[256],  \
-                                          size_t count)                                                                \
+    static CONTEXT_TARGET void places_##N(uint8_t *place, const uint##N##_t *y, unsigned from, size_t count)           \
     {                                                                                                                  \
         for (size_t i = 0; i < count; i++)                                                                             \
-            value[i] = of[(uint8_t)(y[i] >> from)];                                                                    \
+            place[i] = (uint8_t)(y[i] >> from);                                                                        \
     }
 
 DEFINE_NUMBERS(8)
@@ -284,43 +284,42 @@ static CONTEXT_TARGET void kernel_elements(void *dst, const context_layout *l, c
     memcpy(dst, &x, count * l->width);
 }
 
-static CONTEXT_TARGET void kernel_places(uint8_t *value, const context_layout *l, const void *reference,
-                                         const uint8_t of[256], size_t count)
+static CONTEXT_TARGET void kernel_places(uint8_t *place, const context_layout *l, const void *reference, size_t count)
 {
     context_run y;
 
     run_load(&y, reference, l, count);
     switch (l->width) {
     case 1:
-        places_8(value, y.v8, l->place_from, of, count);
+        places_8(place, y.v8, l->place_from, count);
         break;
     case 2:
-        places_16(value, y.v16, l->place_from, of, count);
+        places_16(place, y.v16, l->place_from, count);
         break;
     case 4:
-        places_32(value, y.v32, l->place_from, of, count);
+        places_32(place, y.v32, l->place_from, count);
         break;
     default:
-        places_64(value, y.v64, l->place_from, of, count);
+        places_64(place, y.v64, l->place_from, count);
     }
 }
 
-static CONTEXT_TARGET void kernel_sums(uint8_t *value, const uint8_t *place, bool single, int row, const int8_t *column,
+/* Provided by the kernel's file for as many elements from the first on as it likes; how many is returned. */
+static CONTEXT_TARGET size_t sums_of_vectors(uint8_t *value, const uint8_t *place, int row, const int8_t *column,
+                                             const context_sums *sums, size_t count);
+
+static CONTEXT_TARGET void kernel_sums(uint8_t *value, const uint8_t *place, int row, const int8_t *column,
                                        const context_sums *sums, size_t count)
 {
     const uint8_t *const of = sums->of - CONTEXT_SUM_MIN + row;
+    size_t i = 0;
 
-    if (single && !column)
-        memset(value, of[place[0]], count);
-    else if (single)
-        for (size_t i = 0; i < count; i++)
-            value[i] = of[place[0] + column[i]];
-    else if (!column)
-        for (size_t i = 0; i < count; i++)
-            value[i] = of[place[i]];
-    else
-        for (size_t i = 0; i < count; i++)
-            value[i] = of[place[i] + column[i]];
+    if (!place && !column) {
+        memset(value, of[sums->single], count);
+        return;
+    }
+    for (i = sums_of_vectors(value, place, row, column, sums, count); i < count; i++)
+        value[i] = of[(place ? sums->place_of[place[i]] : sums->single) + (column ? column[i] : 0)];
 }
 
 #define DEFINE_JOIN(N)                                                                                                 \

@@ -10,11 +10,6 @@
 /* Columns, and groups of kernels, of which there are fewer say nothing. */
 enum { PERIODS_MIN = 8, GROUPS_MIN = 4 };
 
-#define FOUR(n)       (n), (n) + 1, (n) + 2, (n) + 3
-#define SIXTEEN(n)    FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
-#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
-static const uint8_t IDENTITY[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
-
 /* ---- Layout ---- */
 
 /* Bits of the exponent of a type of float, for the place of a reference and the cut of an element. */
@@ -99,7 +94,7 @@ static void measure_runs(context_scratch *s, codec *c, const context_layout *l, 
         const void *const y = context_run_reference(&grown, c->context_kernel, &s->side, l, reference, p);
         c->context_kernel->numbers(c->planes + p.first * l->width, l, src + p.first * l->width, y, p.count);
         if (l->places)
-            c->context_kernel->places(s->level + p.first, l, y, IDENTITY, p.count);
+            c->context_kernel->places(s->level + p.first, l, y, p.count);
     }
 }
 
@@ -129,7 +124,7 @@ static void measure_planes(context_scratch *s, codec *c, const context_layout *l
             context_run_growth(growth, &s->side, p);
         context_run_approach(approached, grown, kernel, &s->side, reference, l->growth ? growth : NULL, s->value, p);
         kernel->numbers(c->planes + p.first * l->width, l, s->element + p.first, approached, p.count);
-        kernel->places(s->level + p.first, l, approached, IDENTITY, p.count);
+        kernel->places(s->level + p.first, l, approached, p.count);
     }
 }
 
@@ -208,30 +203,19 @@ static void measure(context_scratch *s, context_fine *fine, codec *c, context_he
     context_columns_continue(&s->side);
 }
 
-/* s->level: from place bytes to values of `of_level`. */
-static void levels_to(context_scratch *s, codec *c, const context_layout *l, const uint8_t of_level[CONTEXT_LEVELS],
-                      const uint8_t places[256], size_t count)
+/* s->level, from place bytes to levels, and what is counted at each. */
+static void count_symbols(context_scratch *s, const codec *c, const context_layout *l, size_t count)
 {
-    const bool columns = context_has_columns(&s->side);
-    uint8_t level[CONTEXT_RUN];
+    uint8_t itself[CONTEXT_LEVELS];
     context_sums sums;
 
-    context_sums_fill(&sums, of_level);
+    for (unsigned i = 0; i < CONTEXT_LEVELS; i++)
+        itself[i] = (uint8_t)i;
+    context_sums_fill(&sums, &s->side, itself);
     for (context_place p = context_place_first(&s->side, count); p.count > 0;
-         p = context_place_next(p, &s->side, count)) {
-        for (size_t i = 0; l->places && i < p.count; i++)
-            level[i] = places[s->level[p.first + i]];
-        context_run_sums(s->level + p.first, c->context_kernel, &s->side, l->places ? level : s->side.place, !l->places,
-                         columns, &sums, p);
-    }
-}
-
-static void count_symbols(context_scratch *s, codec *c, const context_layout *l, size_t count)
-{
-    uint8_t places[256];
-
-    context_places_fill(places, &s->side);
-    levels_to(s, c, l, IDENTITY, places, count);
+         p = context_place_next(p, &s->side, count))
+        context_run_sums(s->level + p.first, c->context_kernel, &s->side, l->places ? s->level + p.first : NULL, &sums,
+                         p);
     memset(s->histogram, 0, sizeof s->histogram);
     for (size_t i = 0; i < count; i++)
         s->histogram[s->level[i]][s->symbol[i]]++;

@@ -59,7 +59,6 @@ void context_run_approach(uint32_t approached[CONTEXT_RUN], uint32_t grown[CONTE
 
 /* Continues columns periodically over a run. */
 void context_columns_continue(context_side *side);
-bool context_has_columns(const context_side *side);
 
 /* Numbers, or elements, of a run. */
 typedef union context_numbers {
@@ -71,13 +70,12 @@ const void *context_run_reference(context_numbers *grown, const context_kernel *
                                   const context_layout *layout, const unsigned char *reference, context_place p);
 /* Growth of each element of a run. */
 void context_run_growth(int16_t growth[CONTEXT_RUN], const context_side *side, context_place p);
-/* value[i] := sums of place level, row and column, for the elements of a run. `level` is that of each, or, when
- * `single`, of all. */
-void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *level,
-                      bool single, bool columns, const context_sums *sums, context_place p);
-void context_sums_fill(context_sums *sums, const uint8_t of_level[CONTEXT_LEVELS]);
-/* of[place byte] := its level */
-void context_places_fill(uint8_t of[256], const context_side *side);
+/* value[i] := what the sum of place, row and column stands for, for the elements of a run; `place` are their place
+ * bytes, NULL without places. */
+void context_run_sums(uint8_t *value, const context_kernel *kernel, const context_side *side, const uint8_t *place,
+                      const context_sums *sums, context_place p);
+/* For sums whose levels stand for of_level. */
+void context_sums_fill(context_sums *sums, const context_side *side, const uint8_t of_level[CONTEXT_LEVELS]);
 
 /* ---- Fine symbols (context_fine.c) ---- */
 
