@@ -60,7 +60,8 @@ bool watch_state_get(watch_mark *out, const watch_state *s, const char *path);
 int watch_state_put(watch_state *s, const watch_track *track, ckpt_error *err);
 
 /* ---- watch_known.c ---- */
-/* Has the newest checkpoint that holds this file or folder under `name` the same bytes of it? */
-int watch_known(bool *same, ckpt_store *store, const char *path, const char *name, ckpt_error *err);
+/* Has the newest checkpoint that holds this file or folder under `name` the same bytes of it? Those of another `step` than
+ * that which it would be saved with are passed over. */
+int watch_known(bool *same, ckpt_store *store, const char *path, const char *name, int64_t step, ckpt_error *err);
 
 #endif

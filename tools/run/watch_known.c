@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHECKPOINTS_MAX 64 /* newest ones that are looked through */
+#define CHECKPOINTS_MAX 64 /* newest ones that are opened */
 #define READ_BYTES      ((size_t)1 << 20)
 
 static int hash_file(char hex[SHA256_HEX_SIZE], int fd, uint64_t size, const char *path, ckpt_error *err)
@@ -122,19 +122,24 @@ out:
     return rc;
 }
 
-int watch_known(bool *same, ckpt_store *store, const char *path, const char *name, ckpt_error *err)
+int watch_known(bool *same, ckpt_store *store, const char *path, const char *name, int64_t step, ckpt_error *err)
 {
     int rc = 0;
     bool found = false;
+    size_t opened = 0;
     ckpt_list *list = NULL;
     ckpt_content *content = NULL;
 
     *same = false;
     TRY(ckpt_list_new(&list, store, err));
-    for (size_t i = 0; !found && i < ckpt_list_count(list) && i < CHECKPOINTS_MAX; i++) {
+    for (size_t i = 0; !found && i < ckpt_list_count(list) && opened < CHECKPOINTS_MAX; i++) {
+        const ckpt_info *const info = ckpt_list_get(list, i);
+        if (step != CKPT_STEP_NONE && info->step != CKPT_STEP_NONE && info->step != step)
+            continue; /* of hundreds of folders each has its own */
         ckpt_content_close(content);
         content = NULL;
-        if (ckpt_content_open(&content, store, ckpt_list_get(list, i)->id, NULL) == 0)
+        opened++;
+        if (ckpt_content_open(&content, store, info->id, NULL) == 0)
             TRY(compare(&found, same, content, path, name, err));
     }
 out:

@@ -123,21 +123,27 @@ static void read_metrics(watch *w)
     w->options->warning(w->options->payload, why.message);
 }
 
+/* What the names tell; of several the largest. */
+static void steps_of(int64_t *step, int64_t *epoch, watch_item *const *items, size_t count)
+{
+    *step = *epoch = NAME_STEP_NONE;
+    for (size_t i = 0; i < count; i++) {
+        int64_t one_step, one_epoch;
+        name_step(&one_step, &one_epoch, items[i]->path);
+        *step = one_step > *step ? one_step : *step;
+        *epoch = one_epoch > *epoch ? one_epoch : *epoch;
+    }
+}
+
 static void meta_fill(save_meta *meta, int64_t *step, watch *w, watch_item *const *items, size_t count)
 {
-    int64_t epoch = NAME_STEP_NONE;
+    int64_t epoch;
     metric_log *const metrics = w->options->metrics;
 
     meta->bytes = w->options->message ? strlen(w->options->message) : 0;
     folder_of(meta->folder, w, items[0]->path);
     meta_add(meta, WATCH_META_FOLDER, meta->folder);
-    *step = NAME_STEP_NONE;
-    for (size_t i = 0; i < count; i++) {
-        int64_t one_step, one_epoch;
-        name_step(&one_step, &one_epoch, items[i]->path);
-        *step = one_step > *step ? one_step : *step;
-        epoch = one_epoch > epoch ? one_epoch : epoch;
-    }
+    steps_of(step, &epoch, items, count);
     if (metrics) {
         read_metrics(w);
         for (size_t i = 0; i < count; i++)
@@ -317,11 +323,14 @@ out:
 static bool all_known(watch *w, watch_item *const *items, size_t count)
 {
     bool known = true;
+    int64_t step, epoch;
 
+    steps_of(&step, &epoch, items, count);
     for (size_t i = 0; known && i < count; i++)
-        known = (items[i]->has_saved && items[i]->fresh_ms == WATCH_NEVER) ||
-                (items[i]->doubt &&
-                 watch_known(&known, w->store, items[i]->path, saved_name(w, items[i]->path), NULL) == 0 && known);
+        known =
+            (items[i]->has_saved && items[i]->fresh_ms == WATCH_NEVER) ||
+            (items[i]->doubt &&
+             watch_known(&known, w->store, items[i]->path, saved_name(w, items[i]->path), step, NULL) == 0 && known);
     return known;
 }
 
