@@ -238,7 +238,7 @@ def goes_on(program, root):
         return [f"the next save: {done}"]
     faults += restores(program, root, json.loads(done.out)["id"], manifest_of(root, "next.bin"))
     before = checkpoints(root)
-    done = program.run(root, "prune", "--keep", "last 100", "--yes")
+    done = program.run(root, "prune", "--keep", "last 10000", "--yes")
     if done.code != 0:
         faults.append(f"prune: {done}")
     if checkpoints(root) != before:
