@@ -5,7 +5,8 @@
 
 Three writers: one overwrites one path in place, in pieces; one writes a temporary file and renames it; one makes a folder
 of two files that belong together. Each state tells by itself whether it is one. The watch is killed with SIGKILL and
-begun again. Every checkpoint must hold a state that a writer had finished, and each writer must have been saved."""
+begun again. Every checkpoint must hold a state that a writer had finished; every folder, and the last state of each path, must have
+been saved."""
 import argparse
 import json
 import os
@@ -136,18 +137,20 @@ def main():
             writer.stop.set()
             writer.join()
         report.add("last watch", watch_for(ckpt, root, writers, 3, False))
-        counts = {writer: 0 for writer in writers}
+        found = {writer: [] for writer in writers}
         for id in trial.newest_first(root):
             files = saved(ckpt, root, id)
             (writer,) = [writer for writer in writers if any(name.startswith(writer.pattern.split("*")[0])
                                                               for name in files)]
             numbers = writer.numbers(files)
-            counts[writer] += 1
+            found[writer] += numbers[:1]
             whole = None not in numbers and 0 < numbers[0] <= writer.finished
             report.add(f"checkpoint {id[:8]} of {writer.pattern}", [] if whole else [f"holds {sorted(files)}: {numbers}"])
-        for writer, count in counts.items():
-            print(f"{writer.pattern}: {writer.finished} states, {count} checkpoints")
-            report.add(writer.pattern, [] if count else ["was never saved"])
+        for writer, numbers in found.items():
+            print(f"{writer.pattern}: {writer.finished} states, {len(numbers)} checkpoints")
+            report.add(writer.pattern, [] if writer.finished in numbers else ["the last state was never saved"])
+        missed = set(range(1, writers[-1].finished + 1)) - set(found[writers[-1]])
+        report.add("folders", [f"{sorted(missed)} were never saved"] if missed else [])
         report.add("at the end", trial.goes_on(ckpt, root))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
