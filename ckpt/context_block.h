@@ -137,7 +137,7 @@ DEFINE_NUMBERS(16)
 DEFINE_NUMBERS(32)
 DEFINE_NUMBERS(64)
 
-/* Elements are copied to where they are aligned and as wide as they are; that costs nothing in the first cache. */
+/* Elements that do not stand where numbers of their width may are copied to where they do. */
 typedef union context_run {
     uint8_t v8[CONTEXT_RUN];
     uint16_t v16[CONTEXT_RUN];
@@ -145,11 +145,17 @@ typedef union context_run {
     uint64_t v64[CONTEXT_RUN];
 } context_run;
 
-static CONTEXT_TARGET void run_load(context_run *run, const void *src, const context_layout *l, size_t count)
+static CONTEXT_TARGET bool stands_well(const void *elements, const context_layout *l)
+{
+    return (uintptr_t)elements % l->width == 0;
+}
+
+static CONTEXT_TARGET const void *run_read(context_run *room, const void *src, const context_layout *l, size_t count)
 {
     assert(count <= CONTEXT_RUN);
-    if (src)
-        memcpy(run, src, count * l->width);
+    if (!src || stands_well(src, l))
+        return src;
+    return memcpy(room, src, count * l->width);
 }
 
 static CONTEXT_TARGET void kernel_grow(void *reference, unsigned width, const int16_t *growth, size_t count)
@@ -241,66 +247,68 @@ static CONTEXT_TARGET void kernel_values(float *value, const uint32_t *element, 
 static CONTEXT_TARGET void kernel_numbers(void *numbers, const context_layout *l, const void *src,
                                           const void *reference, size_t count)
 {
-    context_run x, y, v;
+    context_run room[3];
+    const void *const from = run_read(&room[0], src, l, count), *const y = run_read(&room[1], reference, l, count);
+    void *const to = stands_well(numbers, l) ? numbers : &room[2];
 
-    run_load(&x, src, l, count);
-    run_load(&y, reference, l, count);
     switch (l->width) {
     case 1:
-        numbers_8(v.v8, l, x.v8, y.v8, count);
+        numbers_8(to, l, from, y, count);
         break;
     case 2:
-        numbers_16(v.v16, l, x.v16, y.v16, count);
+        numbers_16(to, l, from, y, count);
         break;
     case 4:
-        numbers_32(v.v32, l, x.v32, y.v32, count);
+        numbers_32(to, l, from, y, count);
         break;
     default:
-        numbers_64(v.v64, l, x.v64, y.v64, count);
+        numbers_64(to, l, from, y, count);
     }
-    memcpy(numbers, &v, count * l->width);
+    if (to != numbers)
+        memcpy(numbers, to, count * l->width);
 }
 
 static CONTEXT_TARGET void kernel_elements(void *dst, const context_layout *l, const void *numbers,
                                            const void *reference, size_t count)
 {
-    context_run x, y, v;
+    context_run room[3];
+    const void *const from = run_read(&room[0], numbers, l, count), *const y = run_read(&room[1], reference, l, count);
+    void *const to = stands_well(dst, l) ? dst : &room[2];
 
-    run_load(&v, numbers, l, count);
-    run_load(&y, reference, l, count);
     switch (l->width) {
     case 1:
-        elements_8(x.v8, l, v.v8, y.v8, count);
+        elements_8(to, l, from, y, count);
         break;
     case 2:
-        elements_16(x.v16, l, v.v16, y.v16, count);
+        elements_16(to, l, from, y, count);
         break;
     case 4:
-        elements_32(x.v32, l, v.v32, y.v32, count);
+        elements_32(to, l, from, y, count);
         break;
     default:
-        elements_64(x.v64, l, v.v64, y.v64, count);
+        elements_64(to, l, from, y, count);
     }
-    memcpy(dst, &x, count * l->width);
+    if (to != dst)
+        memcpy(dst, to, count * l->width);
 }
 
 static CONTEXT_TARGET void kernel_places(uint8_t *place, const context_layout *l, const void *reference, size_t count)
 {
-    context_run y;
+    context_run room;
+    const void *const y = run_read(&room, reference, l, count);
 
-    run_load(&y, reference, l, count);
     switch (l->width) {
     case 1:
-        places_8(place, y.v8, l->place_from, count);
+        places_8(place, y, l->place_from, count);
         break;
     case 2:
-        places_16(place, y.v16, l->place_from, count);
+        places_16(place, y, l->place_from, count);
         break;
     case 4:
-        places_32(place, y.v32, l->place_from, count);
+        places_32(place, y, l->place_from, count);
         break;
     default:
-        places_64(place, y.v64, l->place_from, count);
+        places_64(place, y, l->place_from, count);
     }
 }
 
