@@ -30,8 +30,8 @@ static bool is_leftover(const sweep *s, const char *path, pid_t owner, int64_t a
         return false;
     if (lock == FILE_LOCK_FREE && age >= TMP_AGE_UNLOCKED_S)
         return true;
-    /* Neither the number of a process nor the time of a file says anything about writers on other machines, whose clocks
-     * may be a day off. */
+    /* Neither the number of a process nor the time of a file says anything about writers on other machines, whose
+     * clocks may be a day off. */
     const bool gone = kill(owner, 0) && errno == ESRCH;
     return s->alone && (gone || age > TMP_AGE_MAX_S);
 }
