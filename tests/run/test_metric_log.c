@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -138,6 +139,13 @@ static void a_plain_key_is_a_column_of_csv(void **state)
     expect_of("val_acc", "epoch,\"val_acc\",loss\n1,\"0.5\",0.9\n", "0.5");
 }
 
+static void a_quoted_cell_may_hold_commas_and_quotes(void **state)
+{
+    (void)state;
+    expect_of("val_acc", "note,val_acc\n\"a, b\",0.5\n\"a \"\"b, c\"\" d\",0.75\n", "0.75"); /* by Python's csv */
+    expect_of("val_acc", "note,val_acc\nx,0.5\n\"no end, 1\n\"\"\"\n", "0.5");
+}
+
 static void an_empty_cell_says_nothing(void **state)
 {
     (void)state;
@@ -238,6 +246,21 @@ static void of_a_huge_log_the_end_and_the_header_are_read(void **state)
     metric_log_free(m);
 }
 
+static void of_very_much_that_comes_at_once_the_end_is_read(void **state)
+{
+    (void)state;
+    write_log("epoch,val_acc\n1,0.25\n");
+    metric_log *const m = follow("val_acc");
+    expect(m, "0.25");
+    append("2,0.5\n");
+    assert_int_equal(truncate(log_path, 1 << 30), 0); /* a hole, as a disk that is full leaves it */
+    append("\n3\n");
+    expect(m, "0.25");
+    append("4,0.75\n");
+    expect(m, "0.75");
+    metric_log_free(m);
+}
+
 static void hostile_bytes_are_no_value(void **state)
 {
     (void)state;
@@ -299,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_plain_key_is_a_member_of_json_lines),
         cmocka_unit_test(dots_go_into_members_of_members),
         cmocka_unit_test(a_plain_key_is_a_column_of_csv),
+        cmocka_unit_test(a_quoted_cell_may_hold_commas_and_quotes),
         cmocka_unit_test(an_empty_cell_says_nothing),
         cmocka_unit_test(a_header_may_come_again_with_other_columns),
         cmocka_unit_test(a_line_without_its_end_is_waited_for),
@@ -308,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_log_may_come_later),
         cmocka_unit_test(a_line_that_is_too_long_says_nothing),
         cmocka_unit_test(of_a_huge_log_the_end_and_the_header_are_read),
+        cmocka_unit_test(of_very_much_that_comes_at_once_the_end_is_read),
         cmocka_unit_test(hostile_bytes_are_no_value),
         cmocka_unit_test(json_of_a_thousand_brackets_is_passed_over),
         cmocka_unit_test(the_history_of_a_saved_folder_is_taken_over),

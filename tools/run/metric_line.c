@@ -186,6 +186,14 @@ static bool take_json(metric *m, const char *line)
     return is_object;
 }
 
+/* The quote that ends a cell; two of them stand for one in it (RFC 4180). */
+static const char *quote_end(const char *at)
+{
+    while (*at && (*at != '"' || at[1] == '"'))
+        at += *at == '"' ? 2 : 1;
+    return at;
+}
+
 /* The next cell of a line of CSV, without its quotes; NULL behind the last. */
 static const char *cell_next(size_t *size, const char **at)
 {
@@ -195,8 +203,7 @@ static const char *cell_next(size_t *size, const char **at)
         return NULL;
     if (*begin == '"') {
         begin++;
-        end = strchr(begin, '"');
-        end = end ? end : begin + strlen(begin);
+        end = quote_end(begin);
         const char *const comma = strchr(end, ',');
         *at = comma ? comma + 1 : NULL;
     } else {

@@ -130,11 +130,18 @@ static int read_some(ssize_t *size, metric_log *m, const followed *log, uint64_t
     return *size > 0;
 }
 
-static void read_rest(metric_log *m, followed *log)
+/* What has come until now, and no more: whoever writes faster than this reads would never let it end. Of very much only
+ * the end is read. */
+static void read_until(metric_log *m, followed *log, uint64_t end)
 {
     ssize_t size;
 
-    while (read_some(&size, m, log, log->offset)) {
+    if (end > log->offset && end - log->offset > METRIC_LOG_TAIL_MAX) {
+        log->offset = end - METRIC_LOG_TAIL_MAX;
+        log->used = 0;
+        log->skipping = true;
+    }
+    while (log->offset < end && read_some(&size, m, log, log->offset)) {
         bytes_take(m, log, m->buffer, (size_t)size);
         log->offset += (uint64_t)size;
     }
@@ -151,16 +158,11 @@ static void begin(metric_log *m, followed *log, uint64_t size)
     log->header_due = true;
     for (size_t i = 0; i < METRICS_MAX; i++)
         log->columns[i] = SIZE_MAX;
-    if (size <= METRIC_LOG_TAIL_MAX)
-        return;
-    if (read_some(&got, m, log, 0)) {
+    if (size > METRIC_LOG_TAIL_MAX && read_some(&got, m, log, 0)) {
         const char *const end = memchr(m->buffer, '\n', (size_t)got);
         if (end)
             bytes_take(m, log, m->buffer, (size_t)(end + 1 - m->buffer));
     }
-    log->offset = size - METRIC_LOG_TAIL_MAX;
-    log->used = 0;
-    log->skipping = true;
 }
 
 static int log_open(metric_log *m, followed *log, ckpt_error *err)
@@ -178,7 +180,7 @@ static int log_open(metric_log *m, followed *log, ckpt_error *err)
         return rc;
     }
     begin(m, log, size);
-    read_rest(m, log);
+    read_until(m, log, size);
     return 0;
 }
 
@@ -186,12 +188,16 @@ static int log_read(metric_log *m, followed *log, ckpt_error *err)
 {
     int rc = 0;
     struct stat open, named;
+    /* Before the size: what is rotated away has all that will come, or nearly so. */
+    const bool there = stat(log->path, &named) == 0;
 
+    if (log->fd >= 0 && fstat(log->fd, &open))
+        file_close(&log->fd); /* as on a network file system that was away */
     if (log->fd >= 0) {
-        if (fstat(log->fd, &open) == 0 && (uint64_t)open.st_size < log->offset)
-            begin(m, log, (uint64_t)open.st_size);
-        read_rest(m, log);
-        const bool there = stat(log->path, &named) == 0;
+        const uint64_t size = (uint64_t)open.st_size;
+        if (size < log->offset)
+            begin(m, log, size);
+        read_until(m, log, size);
         if (there && (named.st_ino != open.st_ino || named.st_dev != open.st_dev))
             file_close(&log->fd); /* rotated: the rest of the old one was read just now */
     }

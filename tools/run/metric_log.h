@@ -22,7 +22,7 @@
 #define METRIC_KEY_SIZE       64
 #define METRIC_VALUE_SIZE     64
 #define METRIC_LINE_MAX       (64u << 10) /* bytes of a line; a longer one says nothing */
-#define METRIC_LOG_TAIL_MAX   (8u << 20)  /* of a log that is there already only so much is read */
+#define METRIC_LOG_TAIL_MAX   (8u << 20)  /* bytes read at a time; of more that has come only the end is */
 #define METRIC_EXPRESSION_MAX 1024
 
 typedef struct metric_log metric_log;
