@@ -1,5 +1,6 @@
 #include "lease.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "file.h"
 #include "file_lock.h"
@@ -230,7 +231,7 @@ static void *lease_run(void *payload)
 
     pthread_mutex_lock(&l->mutex);
     while (!l->stop && !l->lost) {
-        const uint64_t next_ms = lease_now_ms() + l->interval_ms;
+        const uint64_t next_ms = clock_ms() + l->interval_ms;
         const struct timespec next = {.tv_sec = (time_t)(next_ms / 1000), .tv_nsec = (long)(next_ms % 1000) * 1000000};
         while (!l->stop && pthread_cond_timedwait(&l->stop_cond, &l->mutex, &next) == 0)
             ;
@@ -373,7 +374,7 @@ static int lease_contend(lease *l, const lease_options *options, ckpt_error *err
 {
     int rc = 0;
     bool taken = false;
-    const uint64_t start_ms = lease_now_ms();
+    const uint64_t start_ms = clock_ms();
     contest *const c = calloc(1, sizeof *c);
 
     FAIL_IF_NULL(c, err);
@@ -383,7 +384,7 @@ static int lease_contend(lease *l, const lease_options *options, ckpt_error *err
             TRY(lease_write(&taken, l, err));
         if (taken)
             break;
-        if (c->alive && lease_now_ms() - start_ms >= options->wait_ms) {
+        if (c->alive && clock_ms() - start_ms >= options->wait_ms) {
             rc = busy(err, l->path, &c->holder);
             goto out;
         }

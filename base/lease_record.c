@@ -1,5 +1,6 @@
 #include "lease_record.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "file.h"
 #include "random.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FIRST_LINE "ckpt lease 1\n"
@@ -104,16 +104,9 @@ out:
     return rc;
 }
 
-uint64_t lease_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 bool lease_watch_stale(lease_watch *watch, const lease_record *now, uint32_t stale_ms)
 {
-    const uint64_t now_ms = lease_now_ms();
+    const uint64_t now_ms = clock_ms();
     if (!watch->started || watch->seen.size != now->size || memcmp(watch->seen.text, now->text, now->size) != 0) {
         watch->changed = watch->started;
         watch->started = true;

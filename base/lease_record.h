@@ -26,8 +26,6 @@ void lease_record_format(lease_record *record);
 /* Reads and takes apart what it can; an empty file or one of something else gives an empty token. */
 int lease_record_read(lease_record *out, int fd, const char *path, ckpt_error *err);
 
-uint64_t lease_now_ms(void); /* of the monotonic clock */
-
 /* An observer's memory of one file; starts zeroed. */
 typedef struct lease_watch {
     bool started, changed; /* changed: it has shown life since we watch */

@@ -1,5 +1,6 @@
 #include "progress.h"
 
+#include "clock.h"
 #include "terminal.h"
 #include "units.h"
 #include "utf8.h"
@@ -8,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COLUMNS_DEFAULT 80u
@@ -41,10 +41,8 @@ progress_mode progress_mode_of(FILE *out, bool quiet)
 
 static double clock_monotonic(void *payload)
 {
-    struct timespec now;
     (void)payload;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return clock_seconds();
 }
 
 static double interval(progress_mode mode)

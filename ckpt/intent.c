@@ -1,5 +1,6 @@
 #include "store_internal.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "lease.h"
 #include "random.h"
@@ -48,42 +49,34 @@ static int hash_compare(const void *a, const void *b)
 
 /* ---- The lease `prune` ------------------------------------------------------------------------------------------ */
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Waiting for others, which the caller can end and which ends by itself. */
 typedef struct patience {
     const ckpt_store *store;
-    int64_t start, end; /* by now_ms */
+    uint64_t start_ms, end_ms; /* of clock_ms */
     bool told;
 } patience;
 
-static patience patience_new(const ckpt_store *store, int64_t limit_ms)
+static patience patience_new(const ckpt_store *store, uint64_t limit_ms)
 {
-    const int64_t now = now_ms();
+    const uint64_t now_ms = clock_ms();
 
-    return (patience){store, now, now + limit_ms, false};
+    return (patience){store, now_ms, now_ms + limit_ms, false};
 }
 
 static int patience_ask(void *payload, const lease_state *holder, ckpt_error *err)
 {
     int rc = 0;
     patience *const p = payload;
-    const int64_t now = now_ms();
+    const uint64_t now_ms = clock_ms();
     const char *const host = holder->host[0] ? holder->host : "an unknown host";
 
-    if (now >= p->end) {
+    if (now_ms >= p->end_ms) {
         rc = error_set(err, CKPT_EBUSY, "process %llu of %s holds the store for more than %d s",
                        (unsigned long long)holder->pid, host, INTENT_WAIT_MS / 1000);
         error_hint(err, "wait until it has ended; only if it is gone, remove %s/" PRUNE_LEASE, p->store->intents_dir);
         goto out;
     }
-    if (!p->told && now - p->start >= INTENT_NOTE_MS) {
+    if (!p->told && now_ms - p->start_ms >= INTENT_NOTE_MS) {
         p->told = true;
         store_note(p->store, "waiting for process %llu of %s, which holds the store", (unsigned long long)holder->pid,
                    host);

@@ -7,12 +7,12 @@
  * is the state committed last, which the next is coded against. */
 #include "save_internal.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "thread.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Our own copy of what was submitted, but for the bytes of the tensors. */
 typedef struct request {
@@ -385,14 +385,6 @@ static job *job_acquire(ckpt_writer *w, ckpt_importance importance)
     }
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Stages a checked request by the rules; takes it over, or leaves it when it is dropped or fails. */
 static int request_stage(ckpt_writer *w, request *r, ckpt_error *err)
 {
@@ -431,7 +423,7 @@ int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_te
                        ckpt_importance importance, ckpt_error *err)
 {
     int rc = 0;
-    const double start = seconds_now();
+    const double start = clock_seconds();
     ckpt_save_options own_options = CKPT_SAVE_OPTIONS_INIT;
     request r = {.importance = importance};
 
@@ -441,7 +433,7 @@ int ckpt_writer_submit(ckpt_writer *writer, const char *file_name, const ckpt_te
     TRY(request_copy(&r, file_name, tensors, count, values, value_count, &own_options, err));
     rc = request_stage(writer, &r, err);
     pthread_mutex_lock(&writer->lock);
-    writer->stats.blocked_seconds += seconds_now() - start;
+    writer->stats.blocked_seconds += clock_seconds() - start;
     pthread_mutex_unlock(&writer->lock);
 out:
     request_clear(&r);

@@ -1,6 +1,7 @@
 /* How long a training stands still for a save: ckpt_writer_submit beside a plain copy of the same state. */
 #include "bench.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "print.h"
 
@@ -27,7 +28,7 @@ static void caches_fill(const blocking *t, int value)
 static double copy_seconds(const blocking *t)
 {
     unsigned char *to = t->copy;
-    const double start = print_clock();
+    const double start = clock_seconds();
 
     for (size_t i = 0; i < t->state.count; i++) {
         const ckpt_tensor *const tensor = &t->state.tensors[i];
@@ -35,7 +36,7 @@ static double copy_seconds(const blocking *t)
         memcpy(to, tensor->data, bytes);
         to += bytes;
     }
-    return print_clock() - start;
+    return clock_seconds() - start;
 }
 
 static int submit_seconds(double *out, const blocking *t, ckpt_error *err)

@@ -1,5 +1,6 @@
 #include "bench.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "print.h"
 
@@ -129,9 +130,9 @@ static int time_saves(bench *b, const scene *sc, ckpt_store **store, const bench
             TRY(forget_newest(*store, saved.id, err));
         }
         const size_t at = round ? round - 1 : 0;
-        const double cpu = bench_cpu(), start = print_clock();
+        const double cpu = bench_cpu(), start = clock_seconds();
         TRY(save_state(&saved, *store, state, sc->level, err));
-        t.ours[at] = print_clock() - start;
+        t.ours[at] = clock_seconds() - start;
         t.cpu[at] = bench_cpu() - cpu;
         TRY(peer_time(&t.peer[at], &t.peer_cpu[at], b, "save", peer_file, err));
     }
@@ -155,9 +156,9 @@ static int time_file_restores(bench *b, const scene *sc, ckpt_store *store, uint
     for (unsigned round = 0; round <= b->rounds; round++) {
         const size_t at = round ? round - 1 : 0;
         TRY(bench_remove_tree(b, out, err));
-        const double cpu = bench_cpu(), start = print_clock();
+        const double cpu = bench_cpu(), start = clock_seconds();
         TRY(ckpt_restore_files(NULL, store, "latest", &options, err));
-        t.ours[at] = print_clock() - start;
+        t.ours[at] = clock_seconds() - start;
         t.cpu[at] = bench_cpu() - cpu;
     }
     TRY(row(b, "restore to a file with fsync", sc->name, &t, bytes, "", sc->file_bar, err));
@@ -174,9 +175,9 @@ static int time_memory_restores(bench *b, const scene *sc, ckpt_store *store, co
     TRY(path_join(peer_file, b->scratch, "peer.pt", err));
     for (unsigned round = 0; round <= b->rounds; round++) {
         const size_t at = round ? round - 1 : 0;
-        const double cpu = bench_cpu(), start = print_clock();
+        const double cpu = bench_cpu(), start = clock_seconds();
         TRY(ckpt_restore_tensors(store, "latest", state->tensors, state->count, err)); /* memory in use: faulted */
-        t.ours[at] = print_clock() - start;
+        t.ours[at] = clock_seconds() - start;
         t.cpu[at] = bench_cpu() - cpu;
         TRY(peer_time(&t.peer[at], &t.peer_cpu[at], b, "restore", peer_file, err));
     }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* nftw, wait4 */
 #include "bench.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "print.h"
 
@@ -105,7 +106,7 @@ int bench_command_run(bench_run_result *out, const bench_command *c, ckpt_error 
 {
     int rc = 0, status = 0;
     struct rusage usage;
-    const double start = print_clock();
+    const double start = clock_seconds();
     const pid_t pid = fork();
 
     if (pid < 0) {
@@ -122,7 +123,7 @@ int bench_command_run(bench_run_result *out, const bench_command *c, ckpt_error 
         if (session_stopped())
             kill(pid, SIGTERM);
     }
-    out->wall = print_clock() - start;
+    out->wall = clock_seconds() - start;
     out->cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     out->rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     TRY(bench_check(err));

@@ -1,5 +1,6 @@
 #include "model_use.h"
 
+#include "clock.h"
 #include "output.h"
 #include "print.h"
 
@@ -43,14 +44,14 @@ static int cmd_eval(session *s, ckpt_error *err)
     ckpt_evaluation evaluation;
 
     TRY(model_use_open(&use, s, err));
-    const double begin = print_clock();
+    const double begin = clock_seconds();
     rc = use.plugin.model_evaluate(&evaluation, use.model, use.samples, err);
     session_work_end(s);
     TRY(rc);
     if (s->json)
-        TRY(print_json(&use, &evaluation, print_clock() - begin, err));
+        TRY(print_json(&use, &evaluation, clock_seconds() - begin, err));
     else if (!s->quiet)
-        print_line(&use, &evaluation, print_clock() - begin);
+        print_line(&use, &evaluation, clock_seconds() - begin);
 out:
     model_use_close(&use);
     return rc;

@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "output.h"
 #include "print.h"
 #include "session.h"
@@ -138,7 +139,7 @@ static int export_tensors(session *s, const char *name, ckpt_export_format forma
     int rc = 0;
     const char **only = NULL;
     char *path = NULL, values[UNITS_TEXT_SIZE];
-    const double begin = print_clock();
+    const double begin = clock_seconds();
     tensor_export x = {.options = {.size = sizeof(x.options), .format = format}};
 
     TRY(arguments_list(&only, &x.options.only_count, &s->args, "only", err));
@@ -154,9 +155,9 @@ static int export_tensors(session *s, const char *name, ckpt_export_format forma
         session_note(s, "%s beside the tensors left out: only a safetensors file has a place for that",
                      print_count(values, x.result.values_left_out, "value"));
     if (s->json)
-        TRY(print_json(path, &x.result, print_clock() - begin, err));
+        TRY(print_json(path, &x.result, clock_seconds() - begin, err));
     else if (!s->quiet)
-        print_line(path, &x.result, print_clock() - begin);
+        print_line(path, &x.result, clock_seconds() - begin);
 out:
     ckpt_content_close(x.content);
     free(path);
@@ -210,7 +211,7 @@ static int export_bundle(session *s, const char *name, ckpt_error *err)
     int rc = 0;
     char *path = NULL, suffix[] = ".ckpt.zip", id[CKPT_ID_SIZE];
     const char *const output = arguments_text(&s->args, "output");
-    const double begin = print_clock();
+    const double begin = clock_seconds();
     bundle_export x = {.name = name};
 
     for (size_t i = 0; i < sizeof(OF_TENSORS) / sizeof(OF_TENSORS[0]); i++)
@@ -223,7 +224,7 @@ static int export_bundle(session *s, const char *name, ckpt_error *err)
     path = output ? strdup(output) : named_after(id, suffix);
     FAIL_IF_NULL(path, err);
     TRY(write_asking(s, path, write_bundle, &x, err));
-    TRY(print_bundle(s, path, &x.result, print_clock() - begin, err));
+    TRY(print_bundle(s, path, &x.result, clock_seconds() - begin, err));
 out:
     free(path);
     return rc;

@@ -1,6 +1,7 @@
 #include "print.h"
 #include "session.h"
 
+#include "clock.h"
 #include "fail.h"
 
 #include <ckpt/export.h>
@@ -40,7 +41,7 @@ static int cmd_import(session *s, ckpt_error *err)
 {
     int rc = 0;
     ckpt_bundle_result done;
-    const double begin = print_clock();
+    const double begin = clock_seconds();
 
     TRY(session_open(s, err));
     session_work_begin(s, "import");
@@ -48,9 +49,9 @@ static int cmd_import(session *s, ckpt_error *err)
     session_work_end(s);
     TRY(rc);
     if (s->json)
-        TRY(print_json(&done, print_clock() - begin, err));
+        TRY(print_json(&done, clock_seconds() - begin, err));
     else if (!s->quiet)
-        print_line(&done, print_clock() - begin);
+        print_line(&done, clock_seconds() - begin);
 out:
     return rc;
 }

@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "output.h"
 #include "print.h"
 #include "session.h"
@@ -115,7 +116,7 @@ static int cmd_restore(session *s, ckpt_error *err)
                                     .dry_run = arguments_flag(&s->args, "dry-run")};
     char *folder = NULL;
     const char **only = NULL;
-    double begin = print_clock();
+    double begin = clock_seconds();
 
     s->notes_are_warnings = true;
     TRY(arguments_list(&only, &options.only_count, &s->args, "only", err));
@@ -123,9 +124,9 @@ static int cmd_restore(session *s, ckpt_error *err)
     TRY(session_open(s, err));
     TRY(restore(&restored, s, name, &options, err));
     if (s->json)
-        TRY(print_json(&restored, &options, print_clock() - begin, err));
+        TRY(print_json(&restored, &options, clock_seconds() - begin, err));
     else if (!s->quiet) {
-        const double seconds = print_clock() - begin;
+        const double seconds = clock_seconds() - begin;
         TRY(common_folder(&folder, s, restored.id, err));
         print_line(&restored, &options, folder, seconds);
     }

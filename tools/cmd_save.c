@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "policy.h"
 #include "print.h"
 #include "save_view.h"
@@ -87,7 +88,7 @@ static int cmd_save(session *s, ckpt_error *err)
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     ckpt_save_result saved = {0};
     ckpt_usage usage;
-    double begin = print_clock();
+    double begin = clock_seconds();
 
     TRY(meta_read(&meta, &s->args, err));
     options.message = arguments_text(&s->args, "message");
@@ -110,8 +111,7 @@ static int cmd_save(session *s, ckpt_error *err)
     session_work_end(s);
     note_best(s, &meta);
     TRY(ckpt_usage_get(&usage, s->store, err));
-    const save_view view = {
-        .saved = &saved, .step = options.step, .seconds = print_clock() - begin, .usage = &usage};
+    const save_view view = {.saved = &saved, .step = options.step, .seconds = clock_seconds() - begin, .usage = &usage};
     if (s->json)
         TRY(save_view_json(&view, json_out_value, err));
     else if (!s->quiet)

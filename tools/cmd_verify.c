@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* strptime */
+#include "clock.h"
 #include "output.h"
 #include "print.h"
 #include "session.h"
@@ -161,7 +162,7 @@ static int cmd_verify(session *s, ckpt_error *err)
     int rc = 0;
     ckpt_verify_result found = {0};
     ckpt_verify_options options;
-    double begin = print_clock();
+    double begin = clock_seconds();
 
     TRY(session_open(s, err));
     TRY(options_read(&options, s, err));
@@ -174,9 +175,9 @@ static int cmd_verify(session *s, ckpt_error *err)
         goto out;
     }
     if (s->json)
-        TRY(print_json(&found, options.level, !stopped, print_clock() - begin, err));
+        TRY(print_json(&found, options.level, !stopped, clock_seconds() - begin, err));
     else
-        print_faults(&found, options.level, s->quiet, print_clock() - begin);
+        print_faults(&found, options.level, s->quiet, clock_seconds() - begin);
     if (stopped && !s->json && !s->quiet)
         print_stop(&found, options.level);
     rc = verify_rc;

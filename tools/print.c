@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const char *print_id(char out[PRINT_ID_DIGITS + 1], const char *id)
 {
@@ -219,11 +218,4 @@ int print_json_info(json_t *object, const ckpt_info *info, ckpt_error *err)
         TRY(json_out_append(tags, print_json_text(info->tags[i]), err));
 out:
     return rc;
-}
-
-double print_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }

@@ -56,7 +56,4 @@ json_t *print_json_step(int64_t step);
 /* Sets the members of a checkpoint. */
 int print_json_info(json_t *object, const ckpt_info *info, ckpt_error *err);
 
-/* Seconds of a clock that never jumps. */
-double print_clock(void);
-
 #endif

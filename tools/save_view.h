@@ -12,7 +12,7 @@ typedef struct save_view {
     const ckpt_save_result *saved;
     int64_t step;
     double seconds;
-    const char *path; /* what was saved, where that is not known from the command; NULL */
+    const char *path;        /* what was saved, where that is not known from the command; NULL */
     const ckpt_usage *usage; /* of the store afterwards; NULL: not told */
 } save_view;
 

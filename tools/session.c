@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "json_out.h"
 #include "log.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NOTES_MAX      10   /* of one run; the rest are counted */
@@ -24,20 +24,13 @@
 static volatile sig_atomic_t stop_signal; /* the first that came; 0: none */
 static atomic_llong stop_time_ms;         /* when it came; 0: none did */
 
-static long long now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
-}
-
 /* A second signal has its usual effect, should the work not come to its next progress call. But who stops a job often
  * does it twice at once: timeout(1) signals the program and then its group, a wrapper passes on a Ctrl-C that the
  * terminal has given to both. Any thread may be here. */
 static void on_signal(int number)
 {
     const int kept = errno;
-    const long long now = now_ms();
+    const long long now = (long long)clock_ms() + 1; /* 0 means that none came */
     long long first = 0;
 
     if (atomic_compare_exchange_strong(&stop_time_ms, &first, now)) {
@@ -198,8 +191,7 @@ void session_close(session *s)
 __attribute__((format(printf, 3, 0))) static void say(session *s, log_level level, const char *format, va_list list)
 {
     const char *const work = s->work;
-    const log_sink sink = {
-        .out = stderr, .least = s->quiet ? LOG_WARNING : LOG_NOTE, .times = s->log_times};
+    const log_sink sink = {.out = stderr, .least = s->quiet ? LOG_WARNING : LOG_NOTE, .times = s->log_times};
 
     session_work_end(s); /* the bar makes room */
     log_line_list(&sink, level, format, list);

@@ -5,12 +5,12 @@
 #include "codec_internal.h"
 #include "plan_shape.h"
 
+#include "clock.h"
 #include "fail.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TENSOR_BYTES_MIN ((size_t)64 << 10) /* smaller ones are coded in groups */
 #define WINDOW_BYTES     ((size_t)32 << 10)
@@ -29,14 +29,6 @@ typedef struct speed {
     mode_time modes[MODES_MAX];
     bool on_clock;
 } speed;
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int speed_open(speed *s, const char *path, const char *reference, ckpt_error *err)
 {

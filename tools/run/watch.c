@@ -1,5 +1,6 @@
 #include "watch.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "watch_internal.h"
 
@@ -48,7 +49,7 @@ static watch_item *item_for(watch *w, const char *path, ckpt_error *err);
 static void on_event(void *payload, watch_event event, const char *path)
 {
     watch *const w = payload;
-    const uint64_t now_ms = watch_now_ms();
+    const uint64_t now_ms = clock_ms();
 
     if (event == WATCH_EVENT_FOLDER || event == WATCH_EVENT_LOST)
         w->scan_ms = sooner(w->scan_ms, now_ms + SCAN_SOON_MS);
@@ -82,7 +83,7 @@ int watch_look(watch *w, watch_item *item, ckpt_error *err)
         item->event = false;
         rc = watch_mark_take(&mark, &folder, item->path, add_folder, w, err);
         if (rc == CKPT_ENOTFOUND) {
-            watch_item_gone(item, watch_now_ms());
+            watch_item_gone(item, clock_ms());
             rc = error_clear(err);
             goto out;
         }
@@ -94,7 +95,7 @@ int watch_look(watch *w, watch_item *item, ckpt_error *err)
             break;
     }
     item->event_closed = false;
-    watch_item_look(w->track, item, &mark, folder, closed && !item->event, watch_now_ms());
+    watch_item_look(w->track, item, &mark, folder, closed && !item->event, clock_ms());
 out:
     return rc;
 }
@@ -126,7 +127,7 @@ static int look_or_tell(watch *w, watch_item *item, ckpt_error *err)
             *err = why;
         return rc;
     }
-    watch_item_gone(item, watch_now_ms());
+    watch_item_gone(item, clock_ms());
     if (item->told != rc)
         w->options->warning(w->options->payload, why.message);
     item->told = rc;
@@ -162,7 +163,7 @@ static int look_at_rest(watch *w, ckpt_error *err)
         watch_item *const item = watch_track_at(w->track, i);
         if (item->scan != w->scans)
             TRY(look_or_tell(w, item, err));
-        if (item->gone && watch_now_ms() - item->since_ms > kept_ms)
+        if (item->gone && clock_ms() - item->since_ms > kept_ms)
             watch_track_forget(w->track, item);
         else
             i++;
@@ -174,7 +175,7 @@ out:
 static int look_around(watch *w, ckpt_error *err)
 {
     int rc = 0;
-    const uint64_t begin_ms = watch_now_ms(), third_ms = w->timing.every_ms / 3;
+    const uint64_t begin_ms = clock_ms(), third_ms = w->timing.every_ms / 3;
     const watch_scan scan = {.found = on_found, .folder = add_folder, .payload = w};
     ckpt_error why = {0};
 
@@ -192,7 +193,7 @@ static int look_around(watch *w, ckpt_error *err)
     }
     w->scans++;
     TRY(look_at_rest(w, err));
-    const uint64_t now_ms = watch_now_ms(), took_ms = now_ms - begin_ms;
+    const uint64_t now_ms = clock_ms(), took_ms = now_ms - begin_ms;
     uint64_t wait_ms = third_ms < SCAN_MS_MIN ? SCAN_MS_MIN : third_ms > SCAN_MS_MAX ? SCAN_MS_MAX : third_ms;
     if (took_ms * SCAN_SHARE > wait_ms)
         wait_ms = took_ms * SCAN_SHARE;
@@ -215,11 +216,11 @@ static int save_all(uint64_t *at_ms, watch *w, ckpt_error *err)
     watch_item **items = NULL;
     size_t count = 0;
 
-    if (!is_ready(watch_track_judge_all(at_ms, w->track, watch_now_ms())))
+    if (!is_ready(watch_track_judge_all(at_ms, w->track, clock_ms())))
         goto out;
     for (size_t i = 0; i < watch_track_count(w->track); i++)
         TRY(look_or_tell(w, watch_track_at(w->track, i), err));
-    const watch_verdict verdict = watch_track_judge_all(at_ms, w->track, watch_now_ms());
+    const watch_verdict verdict = watch_track_judge_all(at_ms, w->track, clock_ms());
     if (!is_ready(verdict))
         goto out;
     items = calloc(watch_track_count(w->track) + 1, sizeof *items);
@@ -239,13 +240,13 @@ static int save_one(uint64_t *at_ms, watch *w, ckpt_error *err)
     int rc = 0;
     watch_verdict verdict;
     uint64_t ignored;
-    watch_item *item = watch_track_next(&verdict, at_ms, w->track, watch_now_ms());
+    watch_item *item = watch_track_next(&verdict, at_ms, w->track, clock_ms());
 
     if (!item)
         goto out;
     *at_ms = 0; /* there may be more */
     TRY(look_or_tell(w, item, err));
-    verdict = watch_item_judge(&ignored, w->track, item, watch_now_ms());
+    verdict = watch_item_judge(&ignored, w->track, item, clock_ms());
     if (is_ready(verdict))
         TRY(watch_save(w, &item, 1, verdict, err));
 out:
@@ -263,8 +264,8 @@ static int on_progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
     (void)done_bytes;
     (void)total_bytes;
     if (stopped && w->stop_ms == WATCH_NEVER)
-        w->stop_ms = watch_now_ms() + WATCH_GRACE_MS;
-    return stopped == SIGINT || watch_now_ms() >= w->stop_ms;
+        w->stop_ms = clock_ms() + WATCH_GRACE_MS;
+    return stopped == SIGINT || clock_ms() >= w->stop_ms;
 }
 
 static void on_note(void *payload, const char *note)
@@ -320,8 +321,7 @@ static int watch_open(watch *w, const watch_options *options, ckpt_error *err)
         FAIL_IF(strcmp(key, WATCH_META_FOLDER) == 0 || strcmp(key, CKPT_META_LOSSY) == 0, err, CKPT_EUSAGE,
                 "metric %s: that name has a meaning of its own", key);
     }
-    w->timing =
-        (watch_timing){.every_ms = options->every_ms, .settle_ms = options->settle_ms, .start_ms = watch_now_ms()};
+    w->timing = (watch_timing){.every_ms = options->every_ms, .settle_ms = options->settle_ms, .start_ms = clock_ms()};
     TRY(watch_track_new(&w->track, &w->timing, err));
     TRY(watch_state_open(&w->state, options->job ? job_folder(options->job) : NULL, err));
     TRY(ckpt_store_open(&w->store, options->store_path, &open, err));
@@ -345,7 +345,7 @@ static int publish(watch *w, ckpt_error *err)
 {
     int rc = 0;
     job *const j = w->options->job;
-    const uint64_t now_ms = watch_now_ms();
+    const uint64_t now_ms = clock_ms();
 
     w->publish_ms = now_ms + PUBLISH_MS;
     if (!j)
@@ -367,7 +367,7 @@ static void state_write(watch *w)
 /* Everything that is whole is saved once more, whatever its interval; what is not whole gets until the end. */
 static int begin_last_round(watch *w, ckpt_error *err)
 {
-    w->end_ms = watch_now_ms() + (w->options->once ? WATCH_GRACE_MS + w->timing.every_ms : WATCH_GRACE_MS);
+    w->end_ms = clock_ms() + (w->options->once ? WATCH_GRACE_MS + w->timing.every_ms : WATCH_GRACE_MS);
     const int rc = look_around(w, err);
     for (size_t i = 0; i < watch_track_count(w->track); i++)
         watch_track_at(w->track, i)->due_ms = 0;
@@ -379,7 +379,7 @@ static bool is_time_for_the_last_round(const watch *w, uint64_t begin_ms)
     const watch_options *const o = w->options;
 
     return w->end_ms == WATCH_NEVER &&
-           (o->once || o->stopped(o->payload) || (o->for_ms && watch_now_ms() - begin_ms >= o->for_ms));
+           (o->once || o->stopped(o->payload) || (o->for_ms && clock_ms() - begin_ms >= o->for_ms));
 }
 
 static bool is_over(const watch *w, uint64_t at_ms)
@@ -388,12 +388,12 @@ static bool is_over(const watch *w, uint64_t at_ms)
 
     if (o->saves_max && w->saves >= o->saves_max)
         return true;
-    return w->end_ms != WATCH_NEVER && (at_ms >= w->end_ms || watch_now_ms() >= w->end_ms);
+    return w->end_ms != WATCH_NEVER && (at_ms >= w->end_ms || clock_ms() >= w->end_ms);
 }
 
 static void sleep_until(const watch *w, uint64_t at_ms)
 {
-    const uint64_t now_ms = watch_now_ms();
+    const uint64_t now_ms = clock_ms();
     uint64_t wait_ms = at_ms > now_ms ? at_ms - now_ms : 0;
     struct pollfd poller = {.fd = w->events ? watch_events_fd(w->events) : -1, .events = POLLIN};
 
@@ -419,7 +419,7 @@ static int loop(watch *w, ckpt_error *err)
 {
     int rc = 0;
     const watch_options *const o = w->options;
-    const uint64_t begin_ms = watch_now_ms();
+    const uint64_t begin_ms = clock_ms();
 
     for (;;) {
         uint64_t at_ms = 0;
@@ -428,10 +428,10 @@ static int loop(watch *w, ckpt_error *err)
         TRY(look_at_events(w, err));
         if (is_time_for_the_last_round(w, begin_ms))
             TRY(begin_last_round(w, err));
-        else if (watch_now_ms() >= w->scan_ms)
+        else if (clock_ms() >= w->scan_ms)
             TRY(look_around(w, err));
         TRY(o->together ? save_all(&at_ms, w, err) : save_one(&at_ms, w, err));
-        if (w->saves + w->failures > tries || watch_now_ms() >= w->publish_ms)
+        if (w->saves + w->failures > tries || clock_ms() >= w->publish_ms)
             TRY(publish(w, err));
         if (w->state_due && at_ms) /* nothing is to be saved now */
             state_write(w);

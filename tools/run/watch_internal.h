@@ -39,8 +39,6 @@ typedef struct watch {
     ckpt_error failure;
 } watch;
 
-uint64_t watch_now_ms(void);
-
 /* ---- watch.c ---- */
 /* Looks at an item and takes the events about it; `gone` is set when nothing is there any more. */
 int watch_look(watch *w, watch_item *item, ckpt_error *err);

@@ -1,5 +1,6 @@
 #include "watch_internal.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "name_step.h"
 
@@ -19,13 +20,6 @@ typedef struct save_meta {
     size_t count, bytes;
     char folder[FILE_PATH_MAX], epoch[32];
 } save_meta;
-
-uint64_t watch_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- Telling ---- */
 
@@ -55,7 +49,7 @@ static void tell_failure(watch *w, watch_item *item, int rc, const ckpt_error *w
 static void cut_off(watch *w, watch_item *item, const char *why)
 {
     char text[FILE_PATH_MAX + sizeof((ckpt_error *)0)->message + 64];
-    const uint64_t now_ms = watch_now_ms();
+    const uint64_t now_ms = clock_ms();
 
     if (item->restless && now_ms - item->since_ms < w->timing.settle_ms) {
         watch_item_changed(item, now_ms);
@@ -179,7 +173,7 @@ static int check_whole(bool *whole, watch *w, watch_item *const *items, size_t c
             cut_off(w, items[i], why);
         *whole = state == CKPT_FILE_WHOLE || (state == CKPT_FILE_UNKNOWN && verdict != WATCH_FORCED);
         if (!*whole && state == CKPT_FILE_UNKNOWN)
-            watch_item_failed(w->track, items[i], watch_now_ms());
+            watch_item_failed(w->track, items[i], clock_ms());
     }
 out:
     return rc;
@@ -247,7 +241,7 @@ static int items_saved(watch *w, watch_item *const *items, size_t count, ckpt_er
         const watch_mark before = items[i]->seen;
         items[i]->told = 0;
         TRY(watch_look(w, items[i], err));
-        watch_item_saved(w->track, items[i], &before, watch_now_ms());
+        watch_item_saved(w->track, items[i], &before, clock_ms());
         if (w->end_ms != WATCH_NEVER)
             items[i]->due_ms = WATCH_NEVER; /* once in the last round */
     }
@@ -258,7 +252,7 @@ out:
 
 static void items_failed(watch *w, watch_item *const *items, size_t count, int rc, const ckpt_error *why)
 {
-    const uint64_t now_ms = watch_now_ms();
+    const uint64_t now_ms = clock_ms();
 
     for (size_t i = 0; i < count; i++) {
         if (rc == CKPT_ECHANGED)
@@ -285,7 +279,7 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     watch_saved saved = {.path = items[0]->path, .path_count = count};
     ckpt_error why = {0};
-    const uint64_t begin_ms = watch_now_ms();
+    const uint64_t begin_ms = clock_ms();
 
     FAIL_IF_NULL(paths && marks, err);
     for (size_t i = 0; i < count; i++) {
@@ -302,7 +296,7 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
     options.from_copy = verdict != WATCH_SAVE;
     options.expected = marks; /* what was found to be whole, not what it may be by now */
     rc = ckpt_save_files(&saved.result, w->store, paths, count, &options, &why);
-    saved.seconds = (double)(watch_now_ms() - begin_ms) / 1000;
+    saved.seconds = (double)(clock_ms() - begin_ms) / 1000;
     if (rc == 0)
         rc = check_folders(w, items, count, saved.result.id, &why);
     if (rc) {
