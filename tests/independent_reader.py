@@ -103,16 +103,16 @@ def rounded(x): return struct.unpack("<f", struct.pack("<f", x))[0]  # a double 
 def float_bits(x): return struct.unpack("<I", struct.pack("<f", x))[0]
 
 def read_intervals(side, bits):
-    flags, history, symbols, todo = models(8), 0, [], [(0, bits)]
-    while todo:
-        base, size = todo.pop()
+    flags, history, symbols, pending = models(8), 0, [], [(0, bits)]
+    while pending:
+        base, size = pending.pop()
         leaf = side.bit(flags[history]) if size else 1
         history = (2 * history + leaf) % 8
         if leaf:
             symbols.append((base, size))
             require(len(symbols) <= 256, "number of symbols")
         else:
-            todo += [(base + (1 << size - 1), size - 1), (base, size - 1)]
+            pending += [(base + (1 << size - 1), size - 1), (base, size - 1)]
     return symbols
 
 def read_values(side, count, bits):
