@@ -180,7 +180,7 @@ static int duration_get(uint64_t *ms, const session *s, const char *name, const 
     if (rc)
         error_prefix(err, "--%s", name);
     TRY(rc);
-    FAIL_IF(seconds > WATCH_EVERY_MS_MAX / 1000, err, CKPT_EUSAGE, "--%s %s: more than a week", name, text);
+    FAIL_IF(seconds > WATCH_MS_MAX / 1000, err, CKPT_EUSAGE, "--%s %s: more than a week", name, text);
     *ms = seconds * 1000;
 out:
     return rc;

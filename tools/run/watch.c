@@ -177,18 +177,20 @@ static int look_around(watch *w, ckpt_error *err)
     int rc = 0;
     const uint64_t begin_ms = clock_ms(), third_ms = w->timing.every_ms / 3;
     const watch_scan scan = {.found = on_found, .folder = add_folder, .payload = w};
-    ckpt_error why = {0};
 
     w->scan_ms = WATCH_NEVER;
     w->found = 0;
     for (size_t i = 0; i < w->glob_count; i++) {
+        ckpt_error why = {0};
         rc = watch_glob_scan(w->globs[i], &scan, &why);
-        if (rc == CKPT_EUSAGE && !w->scan_told)
-            w->options->warning(w->options->payload, why.message);
-        w->scan_told |= rc == CKPT_EUSAGE;
-        if (rc && rc != CKPT_EUSAGE && err)
+        if (rc == CKPT_EUSAGE) { /* more than can be watched fits: what was found until then is watched */
+            if (!w->scan_told)
+                w->options->warning(w->options->payload, why.message);
+            w->scan_told = true;
+            rc = 0;
+        }
+        if (rc && err)
             *err = why;
-        rc = rc == CKPT_EUSAGE ? 0 : rc;
         TRY(rc);
     }
     w->scans++;

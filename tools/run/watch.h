@@ -17,9 +17,8 @@
 #include <ckpt/store.h>
 
 #define WATCH_PATTERNS_MAX 256
-#define WATCH_EVERY_MS_MIN 100u
-#define WATCH_EVERY_MS_MAX (uint64_t)(7 * 24 * 3600 * 1000LL)
-#define WATCH_GRACE_MS     25000u  /* of the 30 s that most give who stop a program */
+#define WATCH_MS_MAX       (uint64_t)(7 * 24 * 3600 * 1000LL) /* of each time in its options */
+#define WATCH_GRACE_MS     25000u                             /* of the 30 s that most give who stop a program */
 #define WATCH_META_FOLDER  "watch" /* key of the value that says in which folder a checkpoint was found */
 
 typedef struct watch_saved {
@@ -34,11 +33,11 @@ typedef struct watch_options {
     const char *store_path; /* absolute */
     const char *const *patterns;
     size_t pattern_count;
-    uint64_t every_ms, settle_ms;
-    uint64_t for_ms;    /* ends by itself after that time; 0: does not */
-    uint64_t saves_max; /* ends after so many; 0: does not */
-    bool once;          /* saves what is there, and ends */
-    bool together;      /* all matches are one checkpoint */
+    uint64_t every_ms, settle_ms; /* the first is above 0 */
+    uint64_t for_ms;              /* ends by itself after that time; 0: does not */
+    uint64_t saves_max;           /* ends after so many; 0: does not */
+    bool once;                    /* saves what is there, and ends */
+    bool together;                /* all matches are one checkpoint */
     const char *message;
     ckpt_level level;
     bool prune;          /* after each save, among checkpoints found in the same folder */

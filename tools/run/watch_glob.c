@@ -73,11 +73,6 @@ void watch_glob_free(watch_glob *g)
     free(g);
 }
 
-bool watch_glob_is_plain(const watch_glob *g)
-{
-    return g->plain;
-}
-
 /* ---- Fitting ---- */
 
 static bool part_fits(const watch_glob *g, const char *part, const char *name)

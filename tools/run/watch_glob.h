@@ -26,8 +26,6 @@ typedef struct watch_glob watch_glob;
 int watch_glob_new(watch_glob **out, const char *pattern, ckpt_error *err);
 void watch_glob_free(watch_glob *g); /* NULL is fine */
 
-bool watch_glob_is_plain(const watch_glob *g); /* one path, not a pattern */
-
 /* Does the pattern fit this path, spelled as the scan does? */
 bool watch_glob_fits(const watch_glob *g, const char *path);
 
