@@ -21,7 +21,7 @@ ckpt_dependency(OpenSSL    "libssl-dev"      "SHA-256")
 ckpt_dependency(Zstd       "libzstd-dev"     "entropy coding")
 ckpt_dependency(Jansson    "libjansson-dev"  "snapshots, safetensors headers, --json")
 ckpt_dependency(Xxhash     "libxxhash-dev"   "chunk checks, finding equal bytes")
-ckpt_dependency(Libdeflate "libdeflate-dev"  "CRC-32 of zip files")
+ckpt_dependency(Libdeflate "libdeflate-dev"  "zip files: CRC-32, deflate")
 ckpt_dependency(Isal       "libisal-dev"     "parity (Reed-Solomon)")
 
 # Training is a plugin of its own; without these it is left out, and its commands say so.

@@ -22,7 +22,8 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 endif()
 
-install(FILES tools/python/ckpt.py tools/python/ckpt_torch.py tools/python/ckpt_transformers.py DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
+install(FILES tools/python/ckpt.py tools/python/ckpt_torch.py tools/python/ckpt_transformers.py
+        DESTINATION ${CKPT_INSTALL_PYTHONDIR} COMPONENT python)
 
 # The libraries, for C, C++, CMake and pkg-config.
 install(DIRECTORY base/include/ckpt ckpt/include/ckpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
@@ -75,4 +76,5 @@ install(FILES LICENSE README.md README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCD
 # Where the links of the README lead.
 install(FILES docs/benchmarks.md docs/determinism.md docs/errors.md docs/format.md docs/python.md docs/training.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(FILES docs/examples/training.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs/examples COMPONENT program)
+install(FILES docs/examples/training.c docs/examples/resume_torch.py docs/examples/resume_transformers.py
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs/examples COMPONENT program)

@@ -97,8 +97,9 @@ broken() {
 check=$tmp/check
 dpkg -x "$deb" "$check"
 for file in usr/bin/ckpt "usr/lib/$multiarch/libckpt.so" "usr/lib/$multiarch/libckpt.a" usr/include/ckpt/store.h \
-    usr/include/ckpt/error.h usr/share/man/man1/ckpt.1.gz usr/share/bash-completion/completions/ckpt \
-    usr/share/zsh/vendor-completions/_ckpt usr/lib/python3/dist-packages/ckpt.py \
+    usr/include/ckpt/export.h usr/include/ckpt/stats.h usr/include/ckpt/error.h usr/share/man/man1/ckpt.1.gz \
+    usr/share/bash-completion/completions/ckpt usr/share/zsh/vendor-completions/_ckpt \
+    usr/lib/python3/dist-packages/ckpt.py \
     usr/lib/python3/dist-packages/ckpt_torch.py usr/lib/python3/dist-packages/ckpt_transformers.py; do
     [ -e "$check/$file" ] || broken "$deb has no $file"
 done
