@@ -175,6 +175,13 @@ static void row_keep(ckpt_prune_row *row, const char *reason)
     snprintf(row->reason, sizeof row->reason, "%s", reason);
 }
 
+static void row_tell_of_tags(ckpt_prune_row *row)
+{
+    const size_t used = strlen(row->reason);
+
+    snprintf(row->reason + used, sizeof row->reason - used, "; its tags go too");
+}
+
 static bool is_good(const prune_entry *e)
 {
     return e->counted && !e->why[0];
@@ -250,6 +257,8 @@ static int rows_decide(pruner *p, ckpt_error *err)
             row_keep(&rows[i], "the policy is not about it");
         if (p->guard && prune_guard_keeps(p->guard, &p->entries[i].name.id))
             row_keep(&rows[i], "its save is not done yet"); /* it may be about to get its tag */
+        if (!rows[i].keep && p->entries[i].item.tagged)
+            row_tell_of_tags(&rows[i]);
     }
 out:
     return rc;
@@ -413,6 +422,8 @@ static int snapshots_remove(pruner *p, ckpt_error *err)
             continue;
         if (!p->dry_run) {
             TRY(prune_guard_check(p->guard, err));
+            if (p->entries[i].item.tagged) /* first: a tag without its checkpoint is a fault */
+                TRY(tags_release(p->store, &p->entries[i].name.id, true, err));
             TRY(snapshot_path(path, p->store->snapshots_dir, &p->entries[i].name, err));
             TRY(file_unlink(path, err));
         }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Refuses when the checkpoint is tagged; with `force` removes those tags. */
-static int tags_release(ckpt_store *store, const sha256 *id, bool force, ckpt_error *err)
+int tags_release(ckpt_store *store, const sha256 *id, bool force, ckpt_error *err)
 {
     int rc = 0;
     tag_row *tags = NULL;

@@ -71,6 +71,9 @@ typedef struct tag_row {
 } tag_row;
 int tag_rows(tag_row **out, size_t *count, const ckpt_store *store, ckpt_error *err);
 void tag_rows_free(tag_row *rows, size_t count);
+/* remove.c: removes the tags of a checkpoint that is about to go, under the lease `prune`; without `force` one that has
+ * any is CKPT_ECONFIRM. */
+int tags_release(ckpt_store *store, const sha256 *id, bool force, ckpt_error *err);
 
 /* intent.c
  *

@@ -157,7 +157,8 @@ const command CMD_PRUNE = {
         "`last 5`, the newest; `best 2`, by the value that `best` of config.ini names; `best 2 by val_loss min`, by "
         "another value of `save --meta`; `every 10000 steps` and `every 10 epochs`, the first of each range, epochs "
         "by the value `epoch`; `within 7d` (also 36h, 4w), not older than that by the clock of this machine, the "
-        "newest in any case; `tagged`.\n\n"
+        "newest in any case; `tagged`, all that have a tag. Without that rule tags protect nothing, and go with their "
+        "checkpoints.\n\n"
         "--dry-run tells what goes with each checkpoint, and why it stays or by how much the rules passed it over.",
     .examples = "ckpt prune --dry-run\tlook first\n"
                 "ckpt prune\tafter each save, as a training script may do\n"

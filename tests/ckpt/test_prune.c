@@ -51,6 +51,27 @@ static void rows_tell_what_stays_and_why(void **state)
     assert_all_good(f);
 }
 
+static void tags_of_a_checkpoint_that_no_rule_keeps_go_with_it(void **state)
+{
+    fixture *const f = *state;
+    char ids[3][CKPT_ID_SIZE];
+    ckpt_prune_result result;
+    for (uint64_t i = 0; i < 3; i++)
+        save_step(ids[i], f, i, 1);
+    MUST(ckpt_tag_set(f->store, "one", ids[0], false, ERR));
+    MUST(ckpt_tag_set(f->store, "two", ids[0], false, ERR));
+    MUST(ckpt_tag_set(f->store, "newest", ids[2], false, ERR));
+    prune(&result, f, "last 1", true);
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(count_files(f->store->tags_dir), 3);
+    prune(&result, f, "last 1", false);
+    assert_string_equal(result.rows[1].reason, "2nd of last 1");
+    assert_string_equal(result.rows[2].reason, "3rd of last 1; its tags go too");
+    ckpt_prune_result_clear(&result);
+    assert_int_equal(count_files(f->store->tags_dir), 1);
+    assert_all_good(f);
+}
+
 static void the_policy_of_the_config_counts_when_none_is_given(void **state)
 {
     fixture *const f = *state;
@@ -469,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_TEST(rows_tell_what_stays_and_why),
+        STORE_TEST(tags_of_a_checkpoint_that_no_rule_keeps_go_with_it),
         STORE_TEST(the_policy_of_the_config_counts_when_none_is_given),
         STORE_TEST(without_any_policy_all_checkpoints_stay),
         STORE_TEST(a_policy_with_a_mistake_removes_nothing),
