@@ -97,10 +97,12 @@ context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_
                                 unsigned width, size_t count)
 {
     const unsigned top = top_bits < bits ? top_bits : bits;
-    const uint64_t window = RANS_SYMBOLS_MAX - 2 * FINE_OCTAVE_TOP;
+    const unsigned below = top < FINE_MANTISSA ? top : FINE_MANTISSA;
+    /* The window is whole octaves, and so is what lies on either side of it: covering that takes at most as many
+     * intervals as the number of an octave has bits. */
+    const uint64_t window = (RANS_SYMBOLS_MAX - 2 * (top - below)) & ~(uint64_t)(FINE_OCTAVE_TOP - 1);
     context_cut cut = {.shift = bits - top};
 
-    const unsigned below = top < FINE_MANTISSA ? top : FINE_MANTISSA;
     const uint64_t last = numbers_most(numbers, width, count) >> cut.shift | (((uint64_t)1 << below) - 1);
     cut.low = last < window ? 0 : last + 1 - window;
     fine->octave = FINE_OCTAVE_TOP;

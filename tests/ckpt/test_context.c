@@ -168,6 +168,30 @@ static void kernels_of_all_shapes_cut_anywhere_come_back(void **state)
     }
 }
 
+/* How many intervals cover the numbers below and above those with symbols of their own depends on the largest one. */
+static void largest_elements_of_every_exponent_come_back(void **state)
+{
+    static const struct {
+        ckpt_dtype dtype;
+        unsigned exponent;
+    } TYPES[] = {{CKPT_F64, 11}, {CKPT_F32, 8}, {CKPT_BF16, 8}, {CKPT_F16, 5}, {CKPT_F8_E4M3, 4}, {CKPT_F8_E5M2, 5}};
+    enum { COUNT = 40 };
+    (void)state;
+    for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++)
+        for (unsigned most = 0; most < 1u << TYPES[t].exponent; most++)
+            for (unsigned negative = 0; negative < 2; negative++) {
+                const codec_plan plan = plan_for(TYPES[t].dtype, CONTEXT_RAW, 0, 0, 0);
+                const unsigned bits = 8 * plan.width, mantissa = bits - 1 - TYPES[t].exponent;
+                for (unsigned i = 0; i < COUNT; i++) {
+                    const uint64_t exponent = most > 3 * i ? most - 3 * i : 0;
+                    const uint64_t element = exponent << mantissa | (uint64_t)(negative && i % 2) << (bits - 1) | i % 2;
+                    memcpy(data + i * plan.width, &element, plan.width);
+                }
+                assert_coded(&plan, COUNT * plan.width, NULL);
+                assert_coded(&plan, COUNT * plan.width, reference);
+            }
+}
+
 static void alike_neighbours_are_worth_half_a_bit_and_more_of_each_float(void **state)
 {
     const codec_plan with = plan_for(CKPT_F32, CONTEXT_RAW, 576, 9, 64), without = plan_for(CKPT_F32, 0, 576, 0, 0);
@@ -292,6 +316,7 @@ int main(void)
         cmocka_unit_test(sizes_of_0_to_70_bytes_come_back),
         cmocka_unit_test(special_floats_come_back_from_every_kind_of_chunk),
         cmocka_unit_test(kernels_of_all_shapes_cut_anywhere_come_back),
+        cmocka_unit_test(largest_elements_of_every_exponent_come_back),
         cmocka_unit_test(alike_neighbours_are_worth_half_a_bit_and_more_of_each_float),
         cmocka_unit_test(kernels_that_are_not_alike_are_coded_as_they_stand),
         cmocka_unit_test(what_is_never_negative_and_grows_by_rows_is_expected_to),
