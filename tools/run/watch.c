@@ -325,8 +325,8 @@ static int watch_open(watch *w, const watch_options *options, ckpt_error *err)
     }
     w->timing = (watch_timing){.every_ms = options->every_ms, .settle_ms = options->settle_ms, .start_ms = clock_ms()};
     TRY(watch_track_new(&w->track, &w->timing, err));
-    TRY(watch_state_open(&w->state, options->job ? job_folder(options->job) : NULL, err));
     TRY(ckpt_store_open(&w->store, options->store_path, &open, err));
+    TRY(watch_state_open(&w->state, options->job ? job_folder(options->job) : NULL, w->store, err));
     if (watch_events_new(&w->events, NULL))
         options->note(options->payload, "the system tells nothing of files; they are looked at now and then");
 out:

@@ -49,8 +49,9 @@ int watch_look(watch *w, watch_item *item, ckpt_error *err);
 int watch_save(watch *w, watch_item *const *items, size_t count, watch_verdict verdict, ckpt_error *err);
 
 /* ---- watch_state.c ---- */
-/* Reads what was saved from `folder`; NULL: nothing is kept. A damaged or missing file is an empty one. */
-int watch_state_open(watch_state **out, const char *folder, ckpt_error *err);
+/* Reads from `folder` what was saved to this store; NULL: nothing is kept. A damaged or missing file is an empty one.
+ */
+int watch_state_open(watch_state **out, const char *folder, ckpt_store *store, ckpt_error *err);
 void watch_state_close(watch_state *s); /* NULL is fine */
 /* What was the path's mark when it was saved to this store? False: not known. */
 bool watch_state_get(watch_mark *out, const watch_state *s, const char *path);
@@ -58,8 +59,8 @@ bool watch_state_get(watch_mark *out, const watch_state *s, const char *path);
 int watch_state_put(watch_state *s, const watch_track *track, ckpt_error *err);
 
 /* ---- watch_known.c ---- */
-/* Has the newest checkpoint that holds this file or folder under `name` the same bytes of it? Those of another `step` than
- * that which it would be saved with are passed over. */
+/* Has the newest checkpoint that holds this file or folder under `name` the same bytes of it? Those of another `step`
+ * than that which it would be saved with are passed over. */
 int watch_known(bool *same, ckpt_store *store, const char *path, const char *name, int64_t step, ckpt_error *err);
 
 #endif

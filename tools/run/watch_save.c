@@ -2,7 +2,10 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "hash.h"
 #include "name_step.h"
+#include "utf8.h"
+#include "visible.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +15,8 @@
 
 #define PATHS_MAX       4096 /* of one checkpoint */
 #define META_MAX        (METRICS_MAX + 2)
-#define META_FOLDER_MAX 256u /* bytes of a folder's name; of a longer one the end */
+#define META_FOLDER_MAX 256u /* bytes of a folder's name; of a longer one a hash, then the end */
+#define META_HASH_SIZE  20   /* 16 digits, "..." */
 
 /* Values that go beside a checkpoint; the texts belong to the watch and its metrics. */
 typedef struct save_meta {
@@ -90,7 +94,28 @@ static void meta_add(save_meta *meta, const char *key, const char *value)
     meta->bytes += bytes;
 }
 
-static void folder_of(char out[FILE_PATH_MAX], const watch *w, const char *path)
+/* Values are UTF-8 without control characters, names of folders any bytes: others are escaped. Two folders must not get
+ * one text, as what one of them holds is pruned by itself. */
+static int folder_text(char out[FILE_PATH_MAX], const char *name, ckpt_error *err)
+{
+    int rc = 0;
+    size_t size = strlen(name), from = 0;
+    char hash[META_HASH_SIZE] = "";
+    char *text = NULL;
+
+    if (size > META_FOLDER_MAX) {
+        snprintf(hash, sizeof hash, "%016" PRIx64 "...", xxh64_of(name, size));
+        from = utf8_cut(name, size, size - META_FOLDER_MAX);
+    }
+    text = visible_text(NULL, name + from, size - from);
+    FAIL_IF_NULL(text, err);
+    snprintf(out, FILE_PATH_MAX, "%s%s", hash, text);
+out:
+    free(text);
+    return rc;
+}
+
+static int folder_of(char out[FILE_PATH_MAX], const watch *w, const char *path, ckpt_error *err)
 {
     char parent[FILE_PATH_MAX];
     const size_t length = strlen(w->here);
@@ -102,8 +127,7 @@ static void folder_of(char out[FILE_PATH_MAX], const watch *w, const char *path)
         name = ".";
     else if (strncmp(parent, w->here, length) == 0 && parent[length] == '/')
         name = parent + length + 1;
-    const size_t size = strlen(name);
-    snprintf(out, FILE_PATH_MAX, "%s", size > META_FOLDER_MAX ? name + size - META_FOLDER_MAX : name);
+    return folder_text(out, name, err);
 }
 
 /* A log that cannot be read is told once; the checkpoint matters more. */
@@ -129,13 +153,14 @@ static void steps_of(int64_t *step, int64_t *epoch, watch_item *const *items, si
     }
 }
 
-static void meta_fill(save_meta *meta, int64_t *step, watch *w, watch_item *const *items, size_t count)
+static int meta_fill(save_meta *meta, int64_t *step, watch *w, watch_item *const *items, size_t count, ckpt_error *err)
 {
+    int rc = 0;
     int64_t epoch;
     metric_log *const metrics = w->options->metrics;
 
     meta->bytes = w->options->message ? strlen(w->options->message) : 0;
-    folder_of(meta->folder, w, items[0]->path);
+    TRY(folder_of(meta->folder, w, items[0]->path, err));
     meta_add(meta, WATCH_META_FOLDER, meta->folder);
     steps_of(step, &epoch, items, count);
     if (metrics) {
@@ -151,6 +176,8 @@ static void meta_fill(save_meta *meta, int64_t *step, watch *w, watch_item *cons
         snprintf(meta->epoch, sizeof meta->epoch, "%" PRId64, epoch);
         meta_add(meta, "epoch", meta->epoch);
     }
+out:
+    return rc;
 }
 
 /* ---- One checkpoint ---- */
@@ -286,7 +313,7 @@ static int save_now(watch *w, watch_item *const *items, size_t count, watch_verd
         paths[i] = items[i]->path;
         marks[i] = (ckpt_file_mark){items[i]->seen.size, items[i]->seen.inode, items[i]->seen.mtime_ns};
     }
-    meta_fill(&meta, &options.step, w, items, count);
+    TRY(meta_fill(&meta, &options.step, w, items, count, err));
     saved.step = options.step;
     options.message = w->options->message;
     options.meta = meta.rows;
@@ -334,8 +361,10 @@ int watch_save(watch *w, watch_item *const *items, size_t count, watch_verdict v
     bool whole = false;
     ckpt_error why = {0};
 
-    FAIL_IF(count > PATHS_MAX, err, CKPT_EUSAGE, "more than %d files in one checkpoint", PATHS_MAX);
-    rc = check_whole(&whole, w, items, count, verdict, &why);
+    if (count > PATHS_MAX)
+        rc = error_set(&why, CKPT_EUSAGE, "more than %d files in one checkpoint", PATHS_MAX);
+    else
+        rc = check_whole(&whole, w, items, count, verdict, &why);
     if (rc) {
         items_failed(w, items, count, rc, &why);
         rc = 0;

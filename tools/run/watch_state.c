@@ -1,7 +1,12 @@
+/* saved.json: {"store": id of the store, "newest": its last sequence number, "saved": [row, ...]}
+ *
+ * A store that was made anew in the same place has another id, and one that was taken back from a copy has a lower
+ * number: what was saved to the one before is not in it. */
 #include "watch_internal.h"
 
 #include "array.h"
 #include "fail.h"
+#include "ini.h"
 #include "json_out.h"
 
 #include <stdlib.h>
@@ -15,6 +20,7 @@ typedef struct state_row {
 } state_row;
 
 struct watch_state {
+    ckpt_store *store;
     char folder[FILE_PATH_MAX];
     char path[FILE_PATH_MAX];
     state_row *rows; /* sorted by path */
@@ -49,33 +55,87 @@ out:
     return rc;
 }
 
-static int rows_read(watch_state *s, ckpt_error *err)
+/* ---- Which store it is ---- */
+
+static int store_id(char **out, const watch_state *s, ckpt_error *err)
 {
     int rc = 0;
-    char *text = NULL;
-    size_t size = 0, i;
-    json_t *array = NULL, *row;
+    char path[FILE_PATH_MAX], *text = NULL;
+    size_t size = 0;
+    ini *config = NULL;
 
-    if (file_read_all(&text, &size, s->path, STATE_BYTES_MAX, NULL))
-        goto out;
-    array = json_loadb(text, size, 0, NULL);
-    json_array_foreach(array, i, row)
-    {
-        TRY(row_read(s, row, err));
-    }
-    qsort(s->rows, s->count, sizeof *s->rows, row_compare);
+    TRY(path_join(path, ckpt_store_path(s->store), "config.ini", err));
+    TRY(file_read_all(&text, &size, path, INI_SIZE_MAX, err));
+    TRY(ini_parse(&config, text, size, path, err));
+    const char *const id = ini_get(config, "store", NULL, "id");
+    *out = strdup(id ? id : "");
+    FAIL_IF_NULL(*out, err);
 out:
-    json_decref(array);
+    ini_free(config);
     free(text);
     return rc;
 }
 
-int watch_state_open(watch_state **out, const char *folder, ckpt_error *err)
+static int store_newest(json_int_t *out, const watch_state *s, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_list *list = NULL;
+
+    TRY(ckpt_list_new(&list, s->store, err));
+    *out = ckpt_list_count(list) ? (json_int_t)ckpt_list_get(list, 0)->sequence : 0;
+out:
+    ckpt_list_free(list);
+    return rc;
+}
+
+static int is_of_store(bool *is, const watch_state *s, const json_t *object, ckpt_error *err)
+{
+    int rc = 0;
+    char *id = NULL;
+    json_int_t newest;
+    const char *const its = json_string_value(json_object_get(object, "store"));
+
+    TRY(store_id(&id, s, err));
+    TRY(store_newest(&newest, s, err));
+    *is = its && strcmp(its, id) == 0 && json_integer_value(json_object_get(object, "newest")) <= newest;
+out:
+    free(id);
+    return rc;
+}
+
+/* ---- Reading ---- */
+
+static int rows_read(watch_state *s, ckpt_error *err)
+{
+    int rc = 0;
+    bool is = false;
+    char *text = NULL;
+    size_t size = 0, i;
+    json_t *object = NULL, *row;
+
+    if (file_read_all(&text, &size, s->path, STATE_BYTES_MAX, NULL))
+        goto out;
+    object = json_loadb(text, size, 0, NULL);
+    TRY(is_of_store(&is, s, object, err));
+    json_array_foreach(is ? json_object_get(object, "saved") : NULL, i, row)
+    {
+        TRY(row_read(s, row, err));
+    }
+    if (s->count)
+        qsort(s->rows, s->count, sizeof *s->rows, row_compare);
+out:
+    json_decref(object);
+    free(text);
+    return rc;
+}
+
+int watch_state_open(watch_state **out, const char *folder, ckpt_store *store, ckpt_error *err)
 {
     int rc = 0;
     watch_state *const s = calloc(1, sizeof *s);
 
     FAIL_IF_NULL(s, err);
+    s->store = store;
     if (folder) {
         FAIL_IF(strlen(folder) >= sizeof s->folder, err, CKPT_EUSAGE, "the path of a folder is too long");
         memcpy(s->folder, folder, strlen(folder) + 1);
@@ -143,22 +203,29 @@ static bool is_text(const char *path)
 int watch_state_put(watch_state *s, const watch_track *track, ckpt_error *err)
 {
     int rc = 0;
-    char *text = NULL;
-    json_t *const array = json_array();
+    char *text = NULL, *id = NULL;
+    json_int_t newest;
+    json_t *const object = json_object(), *array;
 
     if (!s->path[0])
         goto out;
-    FAIL_IF_NULL(array, err);
+    TRY(store_id(&id, s, err));
+    TRY(store_newest(&newest, s, err));
+    TRY(json_out_set(object, "store", json_string(id), err));
+    TRY(json_out_set(object, "newest", json_integer(newest), err));
+    array = json_array();
+    TRY(json_out_set(object, "saved", array, err));
     for (size_t i = 0; i < watch_track_count(track); i++) {
         const watch_item *const item = watch_track_at(track, i);
         if (item->has_saved && is_text(item->path))
             TRY(row_write(array, item, err));
     }
-    text = json_dumps(array, JSON_COMPACT);
+    text = json_dumps(object, JSON_COMPACT);
     FAIL_IF_NULL(text, err);
     TRY(file_replace(s->path, s->folder, text, strlen(text), err));
 out:
     free(text);
-    json_decref(array);
+    free(id);
+    json_decref(object);
     return rc;
 }
