@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "fail.h"
+#include "file.h"
 
 #include <ckpt/export.h>
 
@@ -28,7 +29,7 @@ static const option OPTIONS[] = {
 /* The last component of a path without its suffix, then `suffix`. Malloc'ed. */
 static char *named_after(const char *path, const char *suffix)
 {
-    const char *const slash = strrchr(path, '/'), *const base = slash ? slash + 1 : path;
+    const char *const base = path_base(path);
     const char *const dot = strrchr(base, '.');
     const size_t stem = dot && dot != base ? (size_t)(dot - base) : strlen(base);
     char *const text = malloc(stem + strlen(suffix) + 1);

@@ -15,13 +15,13 @@ static const option OPTIONS[] = {
     {0},
 };
 
-#define META_WIDTH_MIN 100 /* of a terminal on which META has room beside a metric and messages */
-#define METRICS_MAX    16  /* columns of --metric */
+#define META_WIDTH_MIN     100 /* of a terminal on which META has room beside a metric and messages */
+#define METRIC_COLUMNS_MAX 16  /* columns of --metric */
 
 /* Columns that say something about at least one row. */
 typedef struct log_columns {
     bool step, meta, message;
-    const char *metrics[METRICS_MAX]; /* keys of values that have a column of their own */
+    const char *metrics[METRIC_COLUMNS_MAX]; /* keys of values that have a column of their own */
     size_t metric_count;
 } log_columns;
 
@@ -107,8 +107,8 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     int rc = 0;
     table *t = NULL;
     char *best = NULL;
-    table_column columns[METRICS_MAX + 7];
-    char headings[METRICS_MAX][PRINT_METRIC_SIZE];
+    table_column columns[METRIC_COLUMNS_MAX + 7];
+    char headings[METRIC_COLUMNS_MAX][PRINT_METRIC_SIZE];
     size_t used = 0;
     const size_t width = terminal_columns(stdout);
     const bool chosen = arguments_flag(&s->args, "metric");
@@ -118,7 +118,8 @@ static int print_table(const session *s, const ckpt_list *list, size_t count, ck
     log_columns c = columns_find(list, count, best);
     c.meta &= !chosen && !(width && width < META_WIDTH_MIN && c.metric_count && c.message);
     for (const char *key; (key = arguments_pair(&s->args, "metric", c.metric_count)) != NULL;) {
-        FAIL_IF(c.metric_count == METRICS_MAX, err, CKPT_EUSAGE, "--metric: more than %d columns", METRICS_MAX);
+        FAIL_IF(c.metric_count == METRIC_COLUMNS_MAX, err, CKPT_EUSAGE, "--metric: more than %d columns",
+                METRIC_COLUMNS_MAX);
         c.metrics[c.metric_count++] = key;
     }
 

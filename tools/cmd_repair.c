@@ -6,6 +6,7 @@
 #include "table.h"
 #include "terminal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static void print_totals(const ckpt_repair_result *found, bool dry_run)
     if (!found->damaged)
         printf("nothing is damaged\n");
     else
-        printf("%llu of %llu damaged things %s\n", (unsigned long long)found->mended,
-               (unsigned long long)found->damaged, dry_run ? "can be mended" : "mended");
+        printf("%" PRIu64 " of %" PRIu64 " damaged things %s\n", found->mended, found->damaged,
+               dry_run ? "can be mended" : "mended");
     if (found->parity_packs)
         printf("parity %s %s, %s\n", dry_run ? "would be added to" : "added to",
                print_count(packs, found->parity_packs, "pack"), print_size(size, found->parity_bytes));
@@ -209,11 +210,10 @@ const command CMD_REPAIR = {
     .summary = "Mend what is damaged, as far as anything tells how",
     .about =
         "Reads the whole store. A damaged or missing pack comes back from its parity, from the store that --from "
-        "names, "
-        "from a file of another name that has its bytes, or from equal frames in other packs; where only its header or "
-        "footer is damaged, those are written anew. It gets its name only when its SHA-256 is that name. A damaged "
-        "snapshot is written as it was where its id tells how, else made anew from its pack, and then a message says "
-        "what is lost. Damaged tags are set aside, and a damaged cache is made anew.\n\n"
+        "names, from a file of another name that has its bytes, or from equal frames in other packs; where only its "
+        "header or footer is damaged, those are written anew. It gets its name only when its SHA-256 is that name. A "
+        "damaged snapshot is written as it was where its id tells how, else made anew from its pack, and then a "
+        "message says what is lost. Damaged tags are set aside, and a damaged cache is made anew.\n\n"
         "What is replaced or set aside goes to the folder damaged/ of the store, and nothing ever removes it from "
         "there. Stopped at any moment, by whatever, the store is no worse than before; repairing again goes on.\n\n"
         "Parity is a share of each pack that is written beside it, by `ckpt init --parity 5%`, by `ckpt save --parity "
