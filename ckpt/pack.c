@@ -137,7 +137,7 @@ int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name
 int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
+    char path[FILE_PATH_MAX], hex[SHA256_HEX_SIZE];
     pack *p = calloc(1, sizeof *p);
 
     *out = NULL;
@@ -145,7 +145,13 @@ int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error 
     p->fd = -1;
     p->name = *name;
     TRY(pack_path(path, packs_dir, name, err));
-    TRY(error_as_damage(file_open(&p->fd, &p->size, path, err), err));
+    rc = file_open(&p->fd, &p->size, path, err);
+    if (rc == CKPT_ENOTFOUND) {
+        sha256_hex(hex, name);
+        error_set(err, rc, "the pack %.8s is missing", hex);
+        error_where(err, path);
+    }
+    TRY(error_as_damage(rc, err));
     rc = error_as_damage(index_read(p, path, err), err);
     if (rc) {
         error_prefix(err, "%s", path_base(path));

@@ -426,8 +426,10 @@ int ckpt_verify(ckpt_verify_result *result, ckpt_store *store, const ckpt_verify
         verify_state_remove(&v);
     TRY(rc);
     if (out_result->fault_count > 0) {
-        rc = error_set(err, CKPT_EDATA, "%zu faults, the first: %s", out_result->fault_count,
-                       out_result->faults[0].what);
+        const ckpt_verify_fault *const first = &out_result->faults[0];
+        rc = error_set(err, CKPT_EDATA, "%zu faults, the first: %s%.8s%s%s", out_result->fault_count,
+                       *first->checkpoint ? "checkpoint " : "", first->checkpoint, *first->checkpoint ? ": " : "",
+                       first->what);
         error_where(err, store->path);
         error_hint(err, "`ckpt repair --dry-run` shows what can be mended");
     }

@@ -7,6 +7,7 @@
 #include "fail.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
 static const option OPTIONS[] = {
@@ -23,14 +24,46 @@ static const option OPTIONS[] = {
 static const char *const LEVEL_NAMES[] = {
     [CKPT_VERIFY_NAMES] = "names", [CKPT_VERIFY_READ] = "read", [CKPT_VERIFY_FULL] = "full"};
 
-static void print_fault(const ckpt_verify_fault *fault)
+/* Most faults are tensors that one pack hurts in one checkpoint: some of them show what it is about. */
+#define FAULTS_SHOWN_MAX 4
+
+static void print_subject(const ckpt_verify_fault *fault)
 {
     if (*fault->checkpoint)
         printf("checkpoint %.*s: ", PRINT_ID_DIGITS, fault->checkpoint);
-    if (*fault->pack)
-        printf("pack %.*s: ", PRINT_ID_DIGITS, fault->pack);
+}
+
+static void print_fault(const ckpt_verify_fault *fault)
+{
+    char pack[PRINT_ID_DIGITS + 1];
+
+    print_subject(fault);
+    if (*fault->pack && !strstr(fault->what, print_id(pack, fault->pack)))
+        printf("pack %s: ", pack);
     output_text(stdout, fault->what);
     fputc('\n', stdout);
+}
+
+static bool is_of_the_same(const ckpt_verify_fault *a, const ckpt_verify_fault *b)
+{
+    return *a->checkpoint && strcmp(a->checkpoint, b->checkpoint) == 0 && strcmp(a->pack, b->pack) == 0;
+}
+
+/* Faults of one checkpoint by one pack stand beside each other. */
+static void print_group(size_t *next, const ckpt_verify_result *found)
+{
+    const ckpt_verify_fault *const first = &found->faults[*next];
+    size_t count = 0;
+
+    for (; *next < found->fault_count && is_of_the_same(first, &found->faults[*next]); (*next)++)
+        if (count++ < FAULTS_SHOWN_MAX)
+            print_fault(&found->faults[*next]);
+    if (!count)
+        print_fault(&found->faults[(*next)++]);
+    if (count > FAULTS_SHOWN_MAX) {
+        print_subject(first);
+        printf("%zu more; --json lists all\n", count - FAULTS_SHOWN_MAX);
+    }
 }
 
 /* How far one that was stopped came. */
@@ -50,8 +83,8 @@ static void print_faults(const ckpt_verify_result *found, ckpt_verify_level leve
     char checkpoints[UNITS_TEXT_SIZE], packs[UNITS_TEXT_SIZE], bytes[UNITS_TEXT_SIZE], faults[UNITS_TEXT_SIZE],
         time[UNITS_TEXT_SIZE];
 
-    for (size_t i = 0; i < found->fault_count; i++)
-        print_fault(&found->faults[i]);
+    for (size_t i = 0; i < found->fault_count;)
+        print_group(&i, found);
     if (!quiet)
         printf("%s, %s, %s read, %s: %s%s\n", print_count(checkpoints, found->checkpoints, "checkpoint"),
                print_count(packs, found->packs, "pack"), print_size(bytes, found->bytes_read),
@@ -191,11 +224,11 @@ const command CMD_VERIFY = {
     .args = "",
     .summary = "Check that nothing is damaged",
     .about =
-        "Without an option it checks names, sizes and indexes, which takes seconds. Each fault is a line that names "
-        "the checkpoint and the tensors it hurts. --read also looks at the parity that packs may have.\n\n"
+        "Without an option it checks names, sizes and indexes, which takes seconds. A fault is told with the "
+        "checkpoint and the tensors it hurts; of many that one pack hurts in a checkpoint the first are shown, and all "
+        "with --json. --read also looks at the parity that packs may have.\n\n"
         "One that is stopped says how far it came; with --continue the next one goes on from there, even when the "
-        "machine "
-        "was lost meanwhile. Packs that have changed since then are read again.",
+        "machine was lost meanwhile. Packs that have changed since then are read again.",
     .examples = "ckpt verify\ta quick look\n"
                 "ckpt verify --sample 5%\ta part of everything, another one each time\n"
                 "ckpt verify --full --since 2d\twhat was saved since the day before yesterday\n"
