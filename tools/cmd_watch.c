@@ -56,6 +56,13 @@ static int on_stopped(void *payload)
     return session_signal();
 }
 
+/* After whatever was printed: a watch that saves nothing may warn for ever. */
+static void log_trim(const view *v)
+{
+    if (v->detached)
+        (void)job_log_trim(v->job, NULL);
+}
+
 static void on_saved(void *payload, const watch_saved *saved)
 {
     const view *const v = payload;
@@ -73,27 +80,30 @@ static void on_saved(void *payload, const watch_saved *saved)
         save_view_line(&line);
     }
     fflush(stdout); /* an error shows when it is closed */
-    if (v->detached)
-        (void)job_log_trim(v->job, NULL);
+    log_trim(v);
 }
 
 static void on_note(void *payload, const char *text)
 {
     const view *const v = payload;
     session_library_note(v->s, text);
+    log_trim(v);
 }
 
 static void on_warning(void *payload, const char *text)
 {
     const view *const v = payload;
     session_warn(v->s, "%s", text);
+    log_trim(v);
 }
 
 /* ---- Looking at one that runs ---- */
 
 static void print_row(const char *name, const char *value)
 {
-    printf("%-11s%s\n", name, value);
+    printf("%-11s", name);
+    output_text(stdout, value);
+    putchar('\n');
 }
 
 static void print_when(const char *name, int64_t when, const char *what)

@@ -190,6 +190,46 @@ static void a_status_file_of_garbage_is_damage(void **state)
     job_close(j, 0, NULL);
 }
 
+static void a_status_that_names_no_process_is_not_that_of_a_running_one(void **state)
+{
+    (void)state;
+    job *j = NULL;
+    job_status status;
+    ckpt_error err = {0};
+    MUST(job_open(&j, KIND, "/nobody", ERR));
+    job_of(j)->host[0] = 0;
+    job_of(j)->pid = 0;
+    MUST(job_publish(j, ERR));
+    MUST(job_read(&status, KIND, "/nobody", ERR));
+    assert_int_equal(status.state, JOB_KILLED);
+    assert_int_equal(job_stop(KIND, "/nobody", 0, &err), CKPT_ENOTFOUND);
+    job_close(j, 0, NULL);
+}
+
+static void a_log_that_is_no_file_is_not_waited_for(void **state)
+{
+    (void)state;
+    char path[FILE_PATH_MAX], folder[FILE_PATH_MAX];
+    job_birth birth;
+    ckpt_error err = {0};
+    MUST(job_log_path(path, KIND, "/fifo", ERR));
+    MUST(path_parent(folder, path, ERR));
+    MUST(dir_make_all(folder, ERR));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(job_detach(&birth, KIND, "/fifo", &err), CKPT_EIO);
+}
+
+static void a_folder_that_cannot_be_made_is_told_with_a_way_out(void **state)
+{
+    (void)state;
+    job *j = NULL;
+    ckpt_error err = {0};
+    assert_int_equal(setenv("XDG_STATE_HOME", "/dev/null", 1), 0);
+    assert_int_equal(job_open(&j, KIND, "/nowhere", &err), CKPT_EIO);
+    assert_non_null(strstr(err.hint, "XDG_STATE_HOME"));
+    assert_int_equal(setenv("XDG_STATE_HOME", dir, 1), 0);
+}
+
 /* In the new process: whether it has left the terminal, to its log; then it ends as `rc` says. */
 static void be_detached(job_birth *birth, int rc)
 {
@@ -279,6 +319,9 @@ int main(void)
         cmocka_unit_test(a_job_is_stopped_with_sigterm),
         cmocka_unit_test(what_has_never_run_is_not_found),
         cmocka_unit_test(a_status_file_of_garbage_is_damage),
+        cmocka_unit_test(a_status_that_names_no_process_is_not_that_of_a_running_one),
+        cmocka_unit_test(a_log_that_is_no_file_is_not_waited_for),
+        cmocka_unit_test(a_folder_that_cannot_be_made_is_told_with_a_way_out),
         cmocka_unit_test(a_detached_job_has_a_session_and_a_log_of_its_own),
         cmocka_unit_test(a_detached_job_that_cannot_begin_tells_its_caller),
         cmocka_unit_test(a_full_log_is_moved_aside_under_whoever_writes_to_it),

@@ -36,7 +36,7 @@ int job_open(job **out, const char *kind, const char *subject, ckpt_error *err)
 
     FAIL_IF_NULL(j, err);
     TRY(job_status_folder(j->folder, kind, subject, err));
-    TRY(dir_make_all(j->folder, err));
+    TRY(job_status_folder_make(j->folder, err));
     TRY(path_join(path, j->folder, "lease", err));
     rc = lease_acquire(&j->lease, path, NULL, err);
     if (rc == CKPT_EBUSY && job_status_read(&j->status, j->folder, NULL) == 0) {
@@ -173,7 +173,7 @@ static bool is_here(const job_status *status)
     char host[LEASE_HOST_MAX];
 
     host_name(host);
-    return strcmp(host, status->host) == 0;
+    return !status->host[0] || strcmp(host, status->host) == 0;
 }
 
 static bool is_alive(const job_status *status)

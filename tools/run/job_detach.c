@@ -25,9 +25,10 @@ static int log_open(int *fd, const char *kind, const char *subject, ckpt_error *
     char folder[FILE_PATH_MAX], path[FILE_PATH_MAX];
 
     TRY(job_status_folder(folder, kind, subject, err));
-    TRY(dir_make_all(folder, err));
+    TRY(job_status_folder_make(folder, err));
     TRY(path_join(path, folder, "log", err));
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, LOG_MODE);
+    /* O_NONBLOCK: a FIFO in its place fails, and is not waited for. Of a file it says nothing. */
+    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, LOG_MODE);
     if (*fd < 0)
         rc = error_errno(err, errno, "%s", path);
 out:

@@ -9,6 +9,8 @@
 
 #define FOLDER_DIGITS 16 /* of the SHA-256 of a subject */
 
+#define STATE_HOME_HINT "XDG_STATE_HOME=/a/folder/that/can/be/written names another place for the state of jobs"
+
 static const char *const STATES[] = {"running", "ended", "failed", "killed"};
 #define STATE_COUNT (sizeof STATES / sizeof *STATES)
 
@@ -25,7 +27,11 @@ static int state_home(char out[FILE_PATH_MAX], ckpt_error *err)
     if (xdg && xdg[0] == '/') { /* a relative one is to be ignored, says the XDG base directory specification */
         TRY(path_join(out, xdg, "ckpt/jobs", err));
     } else {
-        FAIL_IF(!home || home[0] != '/', err, CKPT_EUSAGE, "neither XDG_STATE_HOME nor HOME says where jobs are kept");
+        if (!home || home[0] != '/') {
+            rc = error_set(err, CKPT_EUSAGE, "neither XDG_STATE_HOME nor HOME says where jobs are kept");
+            error_hint(err, STATE_HOME_HINT);
+            goto out;
+        }
         TRY(path_join(out, home, ".local/state/ckpt/jobs", err));
     }
 out:
@@ -46,6 +52,15 @@ int job_status_folder(char out[FILE_PATH_MAX], const char *kind, const char *sub
     snprintf(name, sizeof name, "%s-%.*s", kind, FOLDER_DIGITS, hex);
     TRY(path_join(out, home, name, err));
 out:
+    return rc;
+}
+
+int job_status_folder_make(const char *folder, ckpt_error *err)
+{
+    const int rc = dir_make_all(folder, err);
+
+    if (rc)
+        error_hint(err, STATE_HOME_HINT);
     return rc;
 }
 
