@@ -84,8 +84,8 @@ static int cmd_init(session *s, ckpt_error *err)
         printf("; change it in ");
         output_text(stdout, ckpt_store_path(s->store));
         printf("/config.ini");
-        if (parity)
-            printf("\nparity of each pack: %s, of which `ckpt repair` rebuilds it", parity);
+        if (parity && share > 0)
+            printf("\nparity of each pack: %s, from which `ckpt repair` rebuilds it", parity);
         printf("\nnext: `ckpt save PATH...` keeps the files of a training\n");
     }
 out:

@@ -115,7 +115,7 @@ static void print_when(const char *name, int64_t when, const char *what)
         return;
     format_time(at, when);
     format_duration(ago, (double)(passed > 0 ? passed : -passed));
-    printf("%-11s%s, %s%s%s%s\n", name, at, passed > 0 ? "" : "in ", ago, passed > 0 ? " ago" : "", what);
+    printf("%-11s%s, %s%s%s%s\n", name, at, passed < 0 ? "in " : "", ago, passed < 0 ? "" : " ago", what);
 }
 
 static void print_status(const job_status *status, const char *log)
@@ -129,9 +129,13 @@ static void print_status(const job_status *status, const char *log)
     print_row("in", status->folder);
     print_row("store", status->subject);
     print_when("since", status->since, "");
-    snprintf(text, sizeof text, "%s, %s", print_count(count, job_counter_of(status, "saved"), "checkpoint"),
-             print_sizes(sizes, job_counter_of(status, "raw_bytes"), job_counter_of(status, "stored_bytes")));
+    const uint64_t saved = job_counter_of(status, "saved");
+    snprintf(text, sizeof text, "%s%s%s", print_count(count, saved, "checkpoint"), saved ? ", " : "",
+             saved ? print_sizes(sizes, job_counter_of(status, "raw_bytes"), job_counter_of(status, "stored_bytes"))
+                   : "");
     print_row("saved", text);
+    if (job_counter_of(status, "pruned"))
+        print_row("removed", print_count(count, job_counter_of(status, "pruned"), "checkpoint"));
     print_when("last save", status->last_success, "");
     if (status->last_error[0]) {
         print_when("last error", status->last_error_time, ":");
@@ -398,8 +402,8 @@ const command CMD_WATCH = {
         "name, and in the trainer_state.json of a folder. The last value in the LOG goes beside the checkpoint, so "
         "that `best` and policies can use it.\n\n"
         "With --prune or --keep the policy is applied after each save to the checkpoints that a watch found in the "
-        "same folder, and to no others. Without them nothing is ever removed: a policy in config.ini is for `ckpt "
-        "prune`.\n\n"
+        "same folder, and to no others. Without them nothing is removed, but for a save for which quota or disk leave "
+        "too little room, which lets the policy of config.ini make it as `ckpt save` does.\n\n"
         "A failure, such as a full disk, ends nothing: it is told once and tried again in the next --every. SIGTERM "
         "saves what is whole and not saved, and ends with status 0; SIGINT ends at once. There is one watch of a "
         "store; its state and log are below ~/.local/state/ckpt/jobs.",
