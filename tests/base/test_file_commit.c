@@ -1,5 +1,7 @@
 #include "file_fixture.h"
 
+#include <fcntl.h>
+
 static unsigned mode_of(const char *name)
 {
     struct stat st;
