@@ -27,8 +27,8 @@ static_assert(1 << BLOCK_LOG2_MIN == CONTEXT_BLOCK_MIN, "blocks have at least CO
 
 const context_kernel *context_kernel_best(void)
 {
-    const context_kernel *const avx2 = context_kernel_avx2();
-    return avx2 ? avx2 : &CONTEXT_KERNEL_SCALAR;
+    const context_kernel *const avx512 = context_kernel_avx512(), *const avx2 = context_kernel_avx2();
+    return avx512 ? avx512 : avx2 ? avx2 : &CONTEXT_KERNEL_SCALAR;
 }
 
 /* ---- Head ---- */
@@ -250,6 +250,10 @@ static void cuts_fill(context_cuts *cuts, const context_alphabet *a)
     cuts->bits_max = 0;
     for (unsigned i = 0; i < a->count; i++) {
         cuts->packed[i] = a->base[i] << 8 | a->bits[i];
+        for (unsigned byte = 0; byte < 4 && i < CONTEXT_PLANE_SYMBOLS; byte++)
+            cuts->plane[byte][i] = (uint8_t)(a->base[i] >> 8 * byte);
+        if (i < CONTEXT_PLANE_SYMBOLS)
+            cuts->plane[4][i] = a->bits[i];
         cuts->bits_max = a->bits[i] > cuts->bits_max ? a->bits[i] : cuts->bits_max;
     }
 }

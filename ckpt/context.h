@@ -100,10 +100,13 @@ static inline unsigned context_lags(const context_grid *g, unsigned p)
     return p < lags ? p : lags;
 }
 
-/* The alphabet in the form that decoding wants: base << 8 | bits for numbers of up to 32 bits. */
+/* The alphabet in the forms that decoding wants, for numbers of up to 32 bits: base << 8 | bits; and, of the first
+ * CONTEXT_PLANE_SYMBOLS, the bytes of the base from the lowest on, then bits, each in a table of its own. */
+#define CONTEXT_PLANE_SYMBOLS 128
 typedef struct context_cuts {
     const context_alphabet *alphabet;
     uint64_t packed[RANS_SYMBOLS_MAX];
+    uint8_t plane[5][CONTEXT_PLANE_SYMBOLS];
     unsigned bits_max;
 } context_cuts;
 
@@ -124,7 +127,7 @@ typedef struct context_sums {
 /* The passes over elements, in one implementation for each instruction set; all give the same bytes. Each works on at
  * most CONTEXT_RUN elements. Numbers are unsigned integers as wide as the elements. */
 typedef struct context_kernel {
-    const char *name; /* "scalar", "avx2" */
+    const char *name; /* "scalar", "avx2", "avx512" */
     void (*numbers)(void *numbers, const context_layout *layout, const void *src, const void *reference, size_t count);
     void (*elements)(void *dst, const context_layout *layout, const void *numbers, const void *reference, size_t count);
     /* place[i] := place byte of element i of the reference */
@@ -152,7 +155,8 @@ typedef struct context_kernel {
 } context_kernel;
 
 extern const context_kernel CONTEXT_KERNEL_SCALAR;
-const context_kernel *context_kernel_avx2(void); /* NULL: not this machine */
+const context_kernel *context_kernel_avx2(void);   /* NULL: not this machine */
+const context_kernel *context_kernel_avx512(void); /* the same; wants VBMI */
 const context_kernel *context_kernel_best(void);
 
 /* ---- Side information (context_side.c) ---- */
