@@ -338,8 +338,8 @@ static bool has_more(int fd, uint64_t size)
     return pread(fd, &byte, 1, (off_t)size) > 0;
 }
 
-/* Of a file that was expected to be as it is another may have taken the name meanwhile, or it was removed: what was read
- * is whole all the same. Losing its name changes the ctime alone. */
+/* Of a file that was expected to be as it is another may have taken the name meanwhile, or it was removed: what was
+ * read is whole all the same. Losing its name changes the ctime alone. */
 static bool has_changed(const saver *s, const struct stat *before, int fd, const char *source)
 {
     struct stat after, named;

@@ -128,8 +128,8 @@ typedef struct saver {
 } saver;
 
 /* ---- save_copy.c ---- */
-/* Copies the `size` bytes behind fd, whose name is `source`, to a temporary file of the store; `copy`, whose fd is -1, is
- * for file_tmp_discard, also after a failure. CKPT_ENOSPC before a byte is written where there is no room. */
+/* Copies the `size` bytes behind fd, whose name is `source`, to a temporary file of the store; `copy`, whose fd is -1,
+ * is for file_tmp_discard, also after a failure. CKPT_ENOSPC before a byte is written where there is no room. */
 int save_copy(file_tmp *copy, const saver *s, int fd, uint64_t size, const char *source, ckpt_error *err);
 
 /* ---- save_file.c ---- */

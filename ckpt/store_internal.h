@@ -130,8 +130,8 @@ void prune_guard_close(prune_guard *guard);
 void info_fill(ckpt_info *out, const snapshot *s);
 
 /* sweep.c: removes temporary files that no process holds any more. Where locks cannot tell, and of files made a moment
- * ago, only who knows that no writer is at work, `alone`, removes those of processes that are gone from this machine. With
- * `dry_run` it only counts. *bytes may be NULL. */
+ * ago, only who knows that no writer is at work, `alone`, removes those of processes that are gone from this machine.
+ * With `dry_run` it only counts. *bytes may be NULL. */
 int sweep_tmp(uint64_t *bytes, const ckpt_store *store, bool alone, bool dry_run, ckpt_error *err);
 /* Removes what killed restores left in a folder they restored into. */
 void sweep_restored(const char *dir);
