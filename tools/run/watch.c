@@ -467,6 +467,8 @@ static int once_result(const watch *w, ckpt_error *err)
         const watch_item *const item = watch_track_at(w->track, i);
         FAIL_IF(!item->gone && !item->has_saved, err, CKPT_ECHANGED, "%s is not whole and was not saved", item->path);
     }
+    if (!w->saves)
+        o->note(o->payload, "nothing is new: what is there was saved before");
 out:
     return rc;
 }

@@ -31,11 +31,12 @@ typedef struct watch {
     uint64_t end_ms;     /* when the last round has to be over; WATCH_NEVER: it has not begun */
     uint64_t stop_ms;    /* when a save under way is given up, after a signal; WATCH_NEVER: none came */
     uint64_t saves, failures;
-    uint64_t found;    /* by the last look around */
-    bool metrics_told; /* that a log cannot be read */
-    bool folders_told; /* that there are more folders than events can be had of */
-    bool scan_told;    /* that more fits the patterns than can be watched */
-    int failed;        /* code of the last failed save */
+    uint64_t found;     /* by the last look around */
+    bool metrics_told;  /* that a log cannot be read */
+    bool no_value_told; /* of which metrics no value has come */
+    bool folders_told;  /* that there are more folders than events can be had of */
+    bool scan_told;     /* that more fits the patterns than can be watched */
+    int failed;         /* code of the last failed save */
     ckpt_error failure;
 } watch;
 

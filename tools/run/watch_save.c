@@ -141,6 +141,25 @@ static void read_metrics(watch *w)
     w->options->warning(w->options->payload, why.message);
 }
 
+/* The values that came; a metric that never gets one, as its name or log may be wrong, is told once. */
+static void meta_add_metrics(save_meta *meta, watch *w)
+{
+    const metric_log *const metrics = w->options->metrics;
+    char text[METRIC_KEY_SIZE + 120];
+
+    for (size_t i = 0; i < metric_log_count(metrics); i++) {
+        const char *const key = metric_log_key(metrics, i);
+        if (metric_log_value(metrics, i)) {
+            meta_add(meta, key, metric_log_value(metrics, i));
+        } else if (!w->no_value_told) {
+            snprintf(text, sizeof text, "no value of the metric `%s` has come yet; checkpoints are saved without it",
+                     key);
+            w->options->warning(w->options->payload, text);
+        }
+    }
+    w->no_value_told = true;
+}
+
 /* What the names tell; of several the largest. */
 static void steps_of(int64_t *step, int64_t *epoch, watch_item *const *items, size_t count)
 {
@@ -168,9 +187,7 @@ static int meta_fill(save_meta *meta, int64_t *step, watch *w, watch_item *const
         for (size_t i = 0; i < count; i++)
             if (items[i]->folder)
                 metric_log_history(metrics, items[i]->path);
-        for (size_t i = 0; i < metric_log_count(metrics); i++)
-            if (metric_log_value(metrics, i))
-                meta_add(meta, metric_log_key(metrics, i), metric_log_value(metrics, i));
+        meta_add_metrics(meta, w);
     }
     if (epoch != NAME_STEP_NONE) {
         snprintf(meta->epoch, sizeof meta->epoch, "%" PRId64, epoch);
