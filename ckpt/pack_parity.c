@@ -105,6 +105,15 @@ static void head_encode(unsigned char *head, const parity_layout *l, const sha25
     store_u64(head + size - CHECK_SIZE, xxh64_of(head, (size_t)size - CHECK_SIZE));
 }
 
+int pack_parity_size(uint64_t *bytes, uint64_t pack_size, double share, ckpt_error *err)
+{
+    parity_layout l;
+    const int rc = parity_layout_choose(&l, pack_size, share, err);
+
+    *bytes = rc ? 0 : 2 * head_size(&l) + l.parity_blocks * l.block_size + TRAILER_SIZE;
+    return rc;
+}
+
 int pack_parity_make(file_tmp *out, const char *tmp_dir, int fd, uint64_t size, const sha256 *name, double share,
                      ckpt_error *err)
 {

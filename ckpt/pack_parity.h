@@ -22,6 +22,8 @@ int pack_parity_path(char out[FILE_PATH_MAX], const char *parity_dir, const sha2
 /* Is `file` the name of one? */
 bool pack_parity_name_parse(sha256 *name, const char *file);
 
+/* How many bytes the parity of a pack takes; CKPT_EUSAGE as parity_layout_choose. */
+int pack_parity_size(uint64_t *bytes, uint64_t pack_size, double share, ckpt_error *err);
 /* Makes the parity of a pack, which is open as fd, in a new temporary file. */
 int pack_parity_make(file_tmp *out, const char *tmp_dir, int fd, uint64_t size, const sha256 *name, double share,
                      ckpt_error *err);

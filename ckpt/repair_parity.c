@@ -10,7 +10,23 @@
 
 #define PARITY_SHARE_USUAL 0.05 /* where its damaged head does not tell */
 
-/* Makes the parity of a sound pack. */
+/* Opens a pack that was sound a moment ago. *fd is -1 when it was pruned since. */
+static int pack_look(int *fd, uint64_t *size, const repairer *r, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    TRY(pack_path(path, r->store->packs_dir, name, err));
+    rc = file_open(fd, size, path, err);
+    if (rc == CKPT_ENOTFOUND) {
+        *fd = -1;
+        rc = error_clear(err);
+    }
+out:
+    return rc;
+}
+
+/* Makes the parity of a sound pack: none, and 0 *bytes, when it was pruned since. */
 static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double share, ckpt_error *err)
 {
     int rc = 0, fd = -1;
@@ -19,14 +35,14 @@ static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double
     file_tmp tmp = {.fd = -1};
 
     *bytes = 0;
-    TRY(pack_path(path, r->store->packs_dir, name, err));
-    TRY(file_open(&fd, &size, path, err));
-    if (r->dry_run) {
-        *bytes = (uint64_t)(share * (double)size);
+    TRY(pack_look(&fd, &size, r, name, err));
+    if (fd < 0)
         goto out;
-    }
+    TRY(pack_parity_size(bytes, size, share, err));
+    if (r->dry_run)
+        goto out;
     TRY(file_space_free(&space, r->store->path, err));
-    FAIL_IF((double)space < share * (double)size, err, CKPT_ENOSPC, "no room for the parity of a pack");
+    FAIL_IF(space < *bytes, err, CKPT_ENOSPC, "no room for the parity of a pack");
     TRY(dir_make(r->store->parity_dir, err));
     TRY(pack_parity_make(&tmp, r->store->tmp_dir, fd, size, name, share, err));
     *bytes = tmp.size_bytes;
@@ -43,7 +59,6 @@ static int parity_look(char state[320], double *share, const repairer *r, const 
 {
     int rc = 0, fd = -1;
     uint64_t size = 0;
-    char path[FILE_PATH_MAX];
     pack_parity parity = {.fd = -1};
     pack_loss loss = {0};
     ckpt_error why = {0};
@@ -56,8 +71,9 @@ static int parity_look(char state[320], double *share, const repairer *r, const 
             repair_say(state, 320, "%s", why.message);
         goto out;
     }
-    TRY(pack_path(path, r->store->packs_dir, name, err));
-    TRY(file_open(&fd, &size, path, err));
+    TRY(pack_look(&fd, &size, r, name, err));
+    if (fd < 0)
+        goto out;
     TRY(pack_parity_survey(&loss, &parity, fd, size, err));
     const parity_layout *const l = &parity.layout;
     /* As many blocks again: a layout has two more than its share, which is rounded down. */
@@ -89,6 +105,8 @@ static int parity_mend(repairer *r, const sha256 *name, ckpt_error *err)
     if (!state[0])
         goto out;
     TRY(parity_write(&bytes, r, name, share, err));
+    if (bytes == 0)
+        goto out;
     sha256_hex(hex, name);
     TRY(repair_row(&row, r, "parity", hex, err));
     REPAIR_SAY(row->state, "%s", state);
@@ -109,7 +127,7 @@ static int parity_add(repairer *r, const sha256 *name, ckpt_error *err)
     if (lstat(path, &st) == 0)
         goto out;
     TRY(parity_write(&bytes, r, name, r->parity, err));
-    r->result->parity_packs++;
+    r->result->parity_packs += bytes > 0;
     r->result->parity_bytes += bytes;
 out:
     return rc;
