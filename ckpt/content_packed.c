@@ -167,13 +167,14 @@ out:
 
 /* ---- Datasets in chunks ----------------------------------------------------------------------------------------- */
 
-#define CHUNKS_MAX (UINT64_C(1) << 22) /* looked at for one file */
+#define CHUNK_ROWS_MAX (UINT64_C(1) << 22) /* looked at for one file */
 
 typedef struct chunked_list {
     packed_list *list;
     const byte_source *source; /* the HDF5 file */
     size_t file;
-    uint64_t first, left;
+    uint64_t first;
+    hdf5_budget left;
 } chunked_list;
 
 static int dataset_add(void *payload, const char *name, const hdf5_object *object, ckpt_error *err)
@@ -207,7 +208,7 @@ static int datasets_add(packed_list *l, size_t file, ckpt_error *err)
     if (strcmp(l->content->files[file].info.format, "keras") == 0)
         TRY(keras_weights(&first, &size, &source.bytes, err));
     byte_source_part(&part, &source.bytes, first, size);
-    chunked_list c = {l, &part, file, first, CHUNKS_MAX};
+    chunked_list c = {l, &part, file, first, {CHUNK_ROWS_MAX, size}};
     TRY(hdf5_datasets(&part, dataset_add, &c, err));
 out:
     return rc;

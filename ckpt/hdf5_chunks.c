@@ -17,7 +17,9 @@ typedef struct reading {
     const byte_source *source;
     const hdf5_object *object;
     uint64_t chunk_bytes, chunks; /* of each; how many there have to be */
-    uint64_t found, left;         /* how many were; nodes and chunks that may still be looked at */
+    uint64_t found;               /* how many were */
+    hdf5_budget left;
+    uint64_t last[CKPT_RANK_MAX]; /* where the chunk before begins */
     unsigned char *data;          /* NULL: only count */
     unsigned char *packed, *plain, *other;
 } reading;
@@ -115,6 +117,14 @@ static void chunk_place(const reading *r, const chunk *c)
     }
 }
 
+static bool comes_after(const uint64_t *place, const uint64_t *other, unsigned rank)
+{
+    for (unsigned d = 0; d < rank; d++)
+        if (place[d] != other[d])
+            return place[d] > other[d];
+    return false;
+}
+
 static int chunk_visit(reading *r, const chunk *c, ckpt_error *err)
 {
     int rc = 0;
@@ -122,9 +132,17 @@ static int chunk_visit(reading *r, const chunk *c, ckpt_error *err)
     for (unsigned d = 0; d < r->object->view.rank; d++)
         FAIL_IF(c->first[d] >= r->object->view.shape[d] || c->first[d] % r->object->chunk[d] != 0, err, CKPT_EFORMAT,
                 "hdf5: a chunk lies outside of its dataset");
+    /* A chunk that came twice would stand for one that is not there. */
+    FAIL_IF(r->found && !comes_after(c->first, r->last, r->object->view.rank), err, CKPT_EFORMAT,
+            "hdf5: chunks are not in order");
+    memcpy(r->last, c->first, sizeof r->last);
     FAIL_IF(++r->found > r->chunks, err, CKPT_EFORMAT, "hdf5: a dataset has too many chunks");
     FAIL_IF(!checked_range(c->at, c->size, r->source->size), err, CKPT_EFORMAT,
             "hdf5: an address lies outside of the file");
+    FAIL_IF(c->size < r->chunk_bytes / INFLATE_RATIO_MAX, err, CKPT_EFORMAT,
+            "hdf5: a chunk cannot be so much smaller than its elements");
+    FAIL_IF(c->size > r->left.bytes, err, CKPT_EFORMAT, "hdf5: chunks share their bytes");
+    r->left.bytes -= c->size;
     if (r->data) {
         TRY(chunk_unpack(r, c, err));
         chunk_place(r, c);
@@ -147,8 +165,8 @@ static int node_visit(reading *r, uint64_t address, unsigned depth, ckpt_error *
     FAIL_IF(memcmp(head, "TREE", 4) != 0 || head[4] != 1 || depth == TREE_DEPTH_MAX, err, CKPT_EFORMAT,
             "hdf5: a dataset has no tree of chunks");
     const size_t count = load_u16(head + 6);
-    FAIL_IF(count + 1 > r->left, err, CKPT_EFORMAT, "hdf5: there are too many chunks");
-    r->left -= count + 1;
+    FAIL_IF(count + 1 > r->left.rows, err, CKPT_EFORMAT, "hdf5: there are too many chunks");
+    r->left.rows -= count + 1;
     rows = malloc(count * row_size + 1);
     FAIL_IF_NULL(rows, err);
     TRY(read_range(rows, r->source, address + TREE_HEAD, count * row_size, err));
@@ -166,7 +184,7 @@ out:
 
 /* ---- Datasets --------------------------------------------------------------------------------------------------- */
 
-static int reading_begin(reading *r, const byte_source *source, const hdf5_object *o, uint64_t left, ckpt_error *err)
+static int reading_begin(reading *r, const byte_source *source, const hdf5_object *o, hdf5_budget left, ckpt_error *err)
 {
     int rc = 0;
 
@@ -184,17 +202,17 @@ out:
     return rc;
 }
 
-int hdf5_chunks_check(uint64_t *left, const byte_source *source, const hdf5_object *object, ckpt_error *err)
+int hdf5_chunks_check(hdf5_budget *left, const byte_source *source, const hdf5_object *object, ckpt_error *err)
 {
     int rc = 0;
-    reading r;
+    reading r = {.left = *left};
 
     TRY(reading_begin(&r, source, object, *left, err));
     if (r.chunks)
         TRY(node_visit(&r, object->chunk_tree, 0, err));
-    *left = r.left;
     FAIL_IF(r.found != r.chunks, err, CKPT_EFORMAT, "hdf5: a dataset lacks chunks");
 out:
+    *left = r.left; /* of one that cannot be read too: there may be many of those */
     return rc;
 }
 
@@ -203,7 +221,7 @@ int hdf5_chunks_read(unsigned char **data, const byte_source *source, const hdf5
     int rc = 0;
     reading r;
 
-    TRY(reading_begin(&r, source, object, UINT64_MAX, err));
+    TRY(reading_begin(&r, source, object, (hdf5_budget){UINT64_MAX, UINT64_MAX}, err));
     r.data = calloc(1, (size_t)object->view.span_bytes + 1);
     r.plain = malloc((size_t)r.chunk_bytes + 1);
     r.other = malloc((size_t)r.chunk_bytes + 1);

@@ -10,9 +10,15 @@
 #define HDF5_CHUNK_MAX    (UINT64_C(1) << 28) /* unpacked bytes of one */
 #define HDF5_UNPACKED_MAX (UINT64_C(1) << 30) /* of a dataset */
 
+/* What the datasets of one file may have together. */
+typedef struct hdf5_budget {
+    uint64_t rows;  /* of their trees */
+    uint64_t bytes; /* of their chunks, packed: as many as the file has, since each belongs to one chunk */
+} hdf5_budget;
+
 /* Can the dataset be read: is it small enough, and is each of its chunks there? Takes what it looks at from *left, and
  * says CKPT_EFORMAT when that is used up. */
-int hdf5_chunks_check(uint64_t *left, const byte_source *source, const hdf5_object *object, ckpt_error *err);
+int hdf5_chunks_check(hdf5_budget *left, const byte_source *source, const hdf5_object *object, ckpt_error *err);
 /* The elements in row-major order, malloc'ed. CKPT_EFORMAT when a chunk is missing or damaged. */
 int hdf5_chunks_read(unsigned char **data, const byte_source *source, const hdf5_object *object, ckpt_error *err);
 

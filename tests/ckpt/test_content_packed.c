@@ -1,6 +1,7 @@
 /* Arrays that an archive holds compressed: listed and read, and left out where they lie. */
 #include "tensor_input.h"
 
+#include "bytes.h"
 #include "must.h"
 #include "temp_dir.h"
 
@@ -144,6 +145,48 @@ static void a_dataset_without_a_tree_of_its_chunks_is_left_out(void **state)
     input_free(&in);
 }
 
+/* Calls it for each leaf of a dataset's tree with the first of its rows and the size of one. */
+static void leaves_change(input *in, void (*change)(unsigned char *row, size_t count, size_t row_size))
+{
+    for (size_t at = 0; at + 24 < in->size; at++) {
+        unsigned char *const node = (unsigned char *)in->data + at;
+        const size_t count = memcmp(node, "TREE\1\0", 6) == 0 ? load_u16(node + 6) : 0;
+        if (count) /* those of three dimensions have 18 or 4 chunks, or one */
+            change(node + 24, count, count == 18 || count == 4 ? 48 : 32);
+    }
+}
+
+static void second_repeats_first(unsigned char *row, size_t count, size_t row_size)
+{
+    if (count > 1)
+        memcpy(row + row_size, row, row_size);
+}
+
+static void a_dataset_of_which_a_chunk_comes_twice_is_left_out(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/chunks.h5");
+    leaves_change(&in, second_repeats_first);
+    assert_names(&in, "one random shuffled ");
+    input_free(&in);
+}
+
+static void all_are_longer(unsigned char *row, size_t count, size_t row_size)
+{
+    for (size_t i = 0; count == 57 && i < count; i++)
+        store_u32(row + i * row_size, 1000);
+}
+
+/* Little would be unpacked again and again. */
+static void datasets_whose_chunks_share_bytes_are_left_out(void **state)
+{
+    (void)state;
+    input in = input_golden("cases/chunks.h5");
+    leaves_change(&in, all_are_longer);
+    assert_names(&in, "checked deflate one only_shuffled "); /* what the bytes that are left do for */
+    input_free(&in);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_make, folder_remove)
 
 int main(void)
@@ -155,6 +198,8 @@ int main(void)
         TEST(members_of_other_methods_and_encrypted_ones_are_left_out),
         TEST(a_damaged_chunk_is_an_error_when_it_is_read),
         TEST(a_dataset_without_a_tree_of_its_chunks_is_left_out),
+        TEST(a_dataset_of_which_a_chunk_comes_twice_is_left_out),
+        TEST(datasets_whose_chunks_share_bytes_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 static int check_dataset(void *payload, const char *name, const hdf5_object *object, ckpt_error *err)
 {
     const byte_source *const source = payload;
-    uint64_t left = 1000;
+    hdf5_budget left = {1000, source->size};
     unsigned char *data = NULL;
     (void)err;
 
