@@ -153,49 +153,67 @@ out:
 
 /* ---- Values beside the tensors ---- */
 
-static bool has_rows_of(const exporter *e, size_t file)
+/* A key, and which of all values it is of. */
+typedef struct key_row {
+    const char *key;
+    size_t value, file;
+} key_row;
+
+static int key_row_compare(const void *a, const void *b)
 {
-    for (size_t i = 0; i < e->count; i++)
-        if (export_info(e, &e->rows[i])->file == file)
-            return true;
-    return false;
+    const key_row *const x = a, *const y = b;
+    const int order = strcmp(x->key, y->key);
+
+    return order ? order : (x->value > y->value) - (x->value < y->value);
 }
 
-static bool value_is_there(const exporter *e, const char *key)
+/* Keys that an earlier value has get their file's path in front. */
+static int values_name(exporter *e, key_row *rows, ckpt_error *err)
 {
-    for (size_t i = 0; i < e->value_count; i++)
-        if (strcmp(e->values[i].key, key) == 0)
-            return true;
-    return false;
+    int rc = 0;
+    const char *last = NULL;
+
+    qsort(rows, e->value_count, sizeof *rows, key_row_compare);
+    for (size_t i = 0; i < e->value_count; i++) {
+        const bool there = last && strcmp(last, rows[i].key) == 0;
+        char **const key = &e->value_keys[rows[i].value];
+        last = rows[i].key;
+        TRY(text_make(key, there ? ckpt_content_file(e->content, rows[i].file)->path : NULL, rows[i].key, err));
+        e->values[rows[i].value].key = *key;
+    }
+out:
+    return rc;
 }
 
-/* Those of the files that are written; a key that is there already gets its file's path in front. */
+/* Those of the files that are written. */
 static int values_collect(exporter *e, ckpt_error *err)
 {
     int rc = 0;
     size_t total = 0;
     const size_t files = ckpt_content_file_count(e->content);
+    key_row *rows = NULL;
+    bool *const written = calloc(files + 1, sizeof *written);
 
+    FAIL_IF_NULL(written, err);
+    for (size_t i = 0; i < e->count; i++)
+        written[export_info(e, &e->rows[i])->file] = true;
     for (size_t file = 0; file < files; file++)
         total += ckpt_content_value_count(e->content, file);
     e->values = calloc(total + 1, sizeof *e->values);
     e->value_keys = calloc(total + 1, sizeof *e->value_keys);
-    FAIL_IF_NULL(e->values && e->value_keys, err);
+    rows = calloc(total + 1, sizeof *rows);
+    FAIL_IF_NULL(e->values && e->value_keys && rows, err);
     for (size_t file = 0; file < files; file++) {
-        const size_t count = ckpt_content_value_count(e->content, file);
-        if (count == 0 || !has_rows_of(e, file))
-            continue;
-        for (size_t i = 0; i < count; i++) {
-            ckpt_value *const v = &e->values[e->value_count];
-            TRY(ckpt_content_value(v, e->content, file, i));
-            char **const key = &e->value_keys[e->value_count];
-            const bool there = value_is_there(e, v->key);
-            TRY(text_make(key, there ? ckpt_content_file(e->content, file)->path : NULL, v->key, err));
-            v->key = *key;
-            e->value_count++;
+        const size_t count = written[file] ? ckpt_content_value_count(e->content, file) : 0;
+        for (size_t i = 0; i < count; i++, e->value_count++) {
+            TRY(ckpt_content_value(&e->values[e->value_count], e->content, file, i));
+            rows[e->value_count] = (key_row){e->values[e->value_count].key, e->value_count, file};
         }
     }
+    TRY(values_name(e, rows, err));
 out:
+    free(written);
+    free(rows);
     return rc;
 }
 

@@ -220,6 +220,34 @@ static void values_go_along_and_their_loss_is_counted(void **state)
     ckpt_content_close(content);
 }
 
+static void a_value_of_two_files_gets_the_path_of_the_second(void **state)
+{
+    fixture *const f = *state;
+    char path[FILE_PATH_MAX], a[FILE_PATH_MAX], b[FILE_PATH_MAX];
+    const char *const paths[] = {a, b};
+    static const char *const KEYS[] = {"epoch", "b.safetensors:epoch"};
+    ckpt_save_result saved;
+    ckpt_content *content = NULL, *written = NULL;
+    ckpt_value value;
+    join(a, f->root, "a.safetensors");
+    join(b, f->root, "b.safetensors");
+    join(path, f->root, "out.safetensors");
+    file_copy(a, GOLDEN_DIR "/state/state.safetensors");
+    file_copy(b, GOLDEN_DIR "/state/state.safetensors");
+    MUST(ckpt_save_files(&saved, f->store, paths, 2, NULL, ERR));
+    MUST(ckpt_content_open(&content, f->store, saved.id, ERR));
+    MUST(export_to(NULL, content, path, (ckpt_export_options){.format = CKPT_EXPORT_SAFETENSORS}, ERR));
+    MUST(ckpt_content_open_file(&written, path, ERR));
+    assert_int_equal(ckpt_content_value_count(written, 0), 2);
+    for (size_t i = 0; i < 2; i++) {
+        MUST(ckpt_content_value(&value, written, 0, i));
+        assert_non_null(strstr(value.key, KEYS[i]));
+        assert_string_equal(value.value, "7");
+    }
+    ckpt_content_close(written);
+    ckpt_content_close(content);
+}
+
 static int stop(void *payload, uint64_t done, uint64_t total)
 {
     (void)payload;
@@ -266,6 +294,7 @@ int main(void)
         EXPORT_TEST(types_that_a_format_lacks_are_refused_by_name),
         EXPORT_TEST(options_that_make_no_sense_are_refused),
         EXPORT_TEST(values_go_along_and_their_loss_is_counted),
+        EXPORT_TEST(a_value_of_two_files_gets_the_path_of_the_second),
         EXPORT_TEST(an_export_that_is_stopped_leaves_what_was_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
