@@ -49,7 +49,8 @@ typedef struct codec_plan {
         uint32_t planes, inner; /* places of a convolution's kernel, and elements that follow one another at each; 0 */
         uint64_t first_byte;    /* of the chunk, in the tensor */
     } grid;
-    bool thorough;   /* code each chunk in all ways that may pay, and keep the smallest */
+    bool thorough; /* code each chunk in all ways that may pay, and keep the smallest */
+    bool check;    /* decode what the modes with contexts make of a chunk, before it is taken */
 } codec_plan;
 
 /* One sample: the same range of the tensor and, for each candidate reference, of that reference (NULL: none). */
@@ -74,6 +75,10 @@ codec_plan codec_plan_fast(ckpt_dtype dtype);
  * Never larger than size + size / 1000 + 16. */
 int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan, const void *src, size_t size,
                  const void *reference, ckpt_error *err);
+
+/* How many chunks did not come back when they were checked: a fault of ours, which has cost space and nothing else, as
+ * such a chunk is coded in another way. */
+size_t codec_faults(const codec *c);
 
 /* Does this coded chunk need its reference? CKPT_EDATA for an unknown mode; codec_size is >= 1. */
 int codec_needs_reference(bool *needs, const void *coded, size_t coded_size, ckpt_error *err);

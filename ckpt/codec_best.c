@@ -22,7 +22,6 @@ static void ways_add(ways *w, codec_mode mode, const codec_plan *planned, int le
     assert(w->count < WAYS_MAX);
     plan.period = planned->period;
     plan.grid = planned->grid;
-    plan.grid = planned->grid;
     plan.level = level;
     plan.number = number;
     w->plans[w->count++] = plan;

@@ -15,4 +15,4 @@ static int with_decode(void *dst, size_t size, codec *c, const void *payload, si
 }
 
 const codec_mode_row CODEC_ROW_CONTEXT = {
-    .name = "context", .needs_reference = true, .encode = with_encode, .decode = with_decode};
+    .name = "context", .needs_reference = true, .checkable = true, .encode = with_encode, .decode = with_decode};

@@ -23,6 +23,7 @@ typedef struct codec_chunk {
 typedef struct codec_mode_row {
     const char *name;
     bool needs_reference;
+    bool checkable; /* decoding has no use for c->planes, so that a check may decode into it */
     /* Writes at most `capacity` bytes; *payload_size is CODEC_NO_GAIN when they do not do. */
     int (*encode)(size_t *payload_size, void *payload, size_t capacity, codec *c, const codec_plan *plan,
                   const codec_chunk *chunk, ckpt_error *err);
@@ -43,6 +44,7 @@ struct codec {
     const context_kernel *context_kernel;
     rans_decode_fn *rans_decode;
     context_scratch *context;
+    size_t fault_count; /* see codec_faults */
 };
 
 /* Codes with one mode only, mode byte included; *coded_size is CODEC_NO_GAIN when it takes more than `capacity`. */

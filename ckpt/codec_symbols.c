@@ -15,4 +15,5 @@ static int alone_decode(void *dst, size_t size, codec *c, const void *payload, s
     return context_decode(dst, size, c, payload, payload_size, NULL, err);
 }
 
-const codec_mode_row CODEC_ROW_SYMBOLS = {.name = "symbols", .encode = alone_encode, .decode = alone_decode};
+const codec_mode_row CODEC_ROW_SYMBOLS = {
+    .name = "symbols", .checkable = true, .encode = alone_encode, .decode = alone_decode};

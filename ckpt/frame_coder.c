@@ -277,6 +277,7 @@ int frame_coder_submit(frame_coder *c, ckpt_error *err)
     slot->kept = c->kept;
     slot->frame = c->current.number;
     slot->chunk = c->current.chunk++;
+    slot->plan.check = true;
     slot->first = c->current.filled_bytes == 0;
     if (slot->first)
         slot->row = c->current.row;
@@ -308,6 +309,15 @@ int frame_coder_pad(frame_coder *c, ckpt_error *err)
     }
 out:
     return rc;
+}
+
+size_t frame_coder_faults(const frame_coder *c)
+{
+    size_t faults = 0;
+
+    for (unsigned i = 0; i < c->worker_count; i++)
+        faults += codec_faults(frame_reader_codec(c->readers[i]));
+    return faults;
 }
 
 int frame_coder_drain(frame_coder *c, ckpt_error *err)

@@ -40,5 +40,7 @@ int frame_coder_submit(frame_coder *c, ckpt_error *err);
 int frame_coder_pad(frame_coder *c, ckpt_error *err);
 /* Until everything submitted is in the pack. */
 int frame_coder_drain(frame_coder *c, ckpt_error *err);
+/* How many chunks, ever, did not come back when they were checked, see codec_faults. Nothing may be on its way. */
+size_t frame_coder_faults(const frame_coder *c);
 
 #endif

@@ -395,6 +395,7 @@ static int extents_settle(repacker *r, ckpt_error *err)
             TRY(extent_hash(e, r, at, err));
     }
     TRY(frame_coder_drain(r->coder, err));
+    save_tell_faults(r->store, frame_coder_faults(r->coder));
 out:
     return rc;
 }

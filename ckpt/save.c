@@ -113,6 +113,7 @@ int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level
     frame_reader_forget(s->scratch.reader);
     frame_coder_forget(s->scratch.coder);
     frame_coder_keep(s->scratch.coder, s->kept);
+    s->faults_before = frame_coder_faults(s->scratch.coder);
     s->file_stream = sha256_new();
     FAIL_IF_NULL(s->file_stream, err);
 out:
@@ -272,6 +273,7 @@ int saver_commit(ckpt_save_result *result, saver *s, uint64_t sequence, const ck
     snap.raw_bytes = raw_bytes;
     TRY(save_meta(&snap, result->lossy, s, options, err));
     TRY(frame_coder_drain(s->scratch.coder, err));
+    save_tell_faults(s->store, frame_coder_faults(s->scratch.coder) - s->faults_before);
     TRY(tables_copy(&s->writer.index, &s->tables, 0, s->tables.file_count, err));
     TRY(pack_index_tree(&snap.tree, &s->writer.index, err));
     TRY(writer_finish(&snap.pack, &plan, s, err));

@@ -101,6 +101,7 @@ typedef struct saver {
     uint32_t open_file;   /* first row of tables.files that the open pack describes */
     uint64_t open_bytes;  /* decoded size of the frames in the open pack */
     unsigned rolls;
+    size_t faults_before; /* of the coder, before this save */
 
     /* the file in work */
     const char *path;
@@ -225,6 +226,8 @@ int save_quota_check(const saver *s, uint64_t more_bytes, ckpt_error *err);
 void save_room_leave(ckpt_store *store);
 
 /* ---- save_pack.c ---- */
+/* Warns of chunks that the codec did not bring back when it checked them. */
+void save_tell_faults(const ckpt_store *store, size_t faults);
 /* Puts a finished pack, and so large a share of parity, into `plan` under their names; *bytes is what both take. */
 int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, file_tmp *written, const sha256 *name,
                     double share, ckpt_error *err);

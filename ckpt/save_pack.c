@@ -38,6 +38,16 @@ out:
     return rc;
 }
 
+void save_tell_faults(const ckpt_store *store, size_t faults)
+{
+    if (faults > 0)
+        store_warn(
+            store,
+            "%zu chunks did not come back as they had been coded, and were coded in another way: a fault of ckpt, "
+            "please report it; see what `verify --full` says",
+            faults);
+}
+
 int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, file_tmp *written, const sha256 *name,
                     double share, ckpt_error *err)
 {
