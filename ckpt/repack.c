@@ -32,33 +32,19 @@ typedef struct repack {
 /* ---- One checkpoint --------------------------------------------------------------------------------------------- */
 
 /* Names the new pack in the snapshot. A snapshot that was removed meanwhile stays so. */
-static int snapshot_move(ckpt_store *store, struct intent *in, const snapshot_name *id, const sha256 *from,
-                         const sha256 *to, uint64_t pack_bytes, ckpt_error *err)
+static int checkpoint_point(ckpt_store *store, struct intent *in, const snapshot_name *id, const sha256 *from,
+                            const sha256 *to, uint64_t pack_bytes, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX], *text = NULL, *moved = NULL;
-    size_t size = 0;
-    snapshot now = {0};
+    bool moved;
     lease *exclusive = NULL;
 
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(intent_check(in, err)); /* no snapshot may name a pack that is gone */
-    rc = snapshot_read(&now, store->snapshots_dir, id, err);
-    if (rc == CKPT_ENOTFOUND) {
-        rc = error_clear(err);
-        goto out;
-    }
-    TRY(rc);
-    FAIL_IF(sha256_compare(&now.pack, from) != 0, err, CKPT_EBUSY, "another program has moved a checkpoint");
-    TRY(snapshot_path(path, store->snapshots_dir, id, err));
-    TRY(file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err));
-    TRY(snapshot_repoint(&moved, &size, text, size, to, pack_bytes, err));
-    TRY(file_replace(path, store->tmp_dir, moved, size, err));
+    TRY(lease_check(exclusive, err));
+    TRY(snapshot_move(&moved, store->snapshots_dir, store->tmp_dir, id, from, to, pack_bytes, err));
 out:
     lease_release(exclusive);
-    snapshot_clear(&now);
-    free(moved);
-    free(text);
     return rc;
 }
 
@@ -75,7 +61,7 @@ static int checkpoint_move(repack *r, repack_places *places, const live_checkpoi
     TRY(intent_open(&in, r->store, err));
     TRY(snapshot_read(&snap, r->store->snapshots_dir, &c->name, err));
     TRY(repack_pack(&name, &bytes, places, r->store, in, &c->name, &snap, err));
-    TRY(snapshot_move(r->store, in, &c->name, &snap.pack, &name, bytes, err));
+    TRY(checkpoint_point(r->store, in, &c->name, &snap.pack, &name, bytes, err));
     r->result->repacked_checkpoints++;
     r->result->written_bytes += bytes;
 out:

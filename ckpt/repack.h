@@ -1,8 +1,8 @@
 /* Repack: checkpoints written anew, so that packs go of which little or nothing is needed but as references.
  *
- *   repack_plan.c   which packs shall go, which checkpoints hold on to them, what that takes and gives; from tables
- * only repack_pack.c   the new own pack of one checkpoint: frames copied as they are coded, or coded anew repack.c the
- * order of the work, and what makes it safe
+ *   repack.c        the order of the work, and what makes it safe
+ *   repack_plan.c   which packs shall go, which checkpoints hold on to them, what that takes and gives: by tables alone
+ *   repack_pack.c   the new own pack of one checkpoint: frames copied as they are coded, or coded anew
  *
  * A pack refers to frames of others by pack and number, and is named by its bytes: what refers to a pack that goes is
  * written anew too, and what refers to that. Such packs and their checkpoints are a unit. Frames of a unit that hold

@@ -96,31 +96,21 @@ out:
     return rc;
 }
 
-int repair_replace(repairer *r, const char *path, const char *text, size_t size, bool keep, ckpt_error *err)
+int repair_set_aside(bool *moved, repairer *r, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
-    struct stat st;
-    lease *exclusive = NULL;
-
-    TRY(prune_lease_take(&exclusive, r->store, INTENT_WAIT_MS, err));
-    if (keep && lstat(path, &st) == 0)
-        TRY(damaged_keep(r->store, path, err));
-    TRY(file_replace(path, r->store->tmp_dir, text, size, err));
-    r->changed = true;
-out:
-    lease_release(exclusive);
-    return rc;
-}
-
-int repair_set_aside(bool *moved, repairer *r, const char *path, const sha256 *name, ckpt_error *err)
-{
-    int rc = 0;
+    bool needed;
+    char path[FILE_PATH_MAX];
     struct stat st;
     prune_guard *guard = NULL;
 
     *moved = false;
+    TRY(pack_path(path, r->store->packs_dir, name, err));
     TRY(prune_guard_open(&guard, r->store, err));
-    if (lstat(path, &st) || (name && prune_guard_protects(guard, name, st.st_mtime)))
+    if (lstat(path, &st) || prune_guard_protects(guard, name, st.st_mtime))
+        goto out;
+    TRY(repair_needs_now(&needed, r, name, err));
+    if (needed)
         goto out;
     TRY(damaged_move(r->store, path, err));
     *moved = true;
@@ -135,16 +125,14 @@ out:
 static int unneeded_set_aside(repairer *r, const repair_patient *p, ckpt_repair_row *row, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
     bool moved = r->dry_run;
 
-    TRY(pack_path(path, r->store->packs_dir, &p->name, err));
     if (!r->dry_run)
-        TRY(repair_set_aside(&moved, r, path, &p->name, err));
+        TRY(repair_set_aside(&moved, r, &p->name, err));
     row->mended = moved;
     REPAIR_SAY(row->state, "%s", p->why);
     REPAIR_SAY(row->action, "%s",
-               moved ? "no checkpoint needs it: moved to damaged/" : "a running save may need it: left for later");
+               moved ? "no checkpoint needs it: moved to damaged/" : "a save may need it: left for later");
 out:
     return rc;
 }
@@ -270,31 +258,54 @@ static bool id_is_there(const repairer *r, const sha256 *id)
     return false;
 }
 
+/* What is wrong with a tag; "" when nothing is, or it is gone. */
+static int tag_look(char state[REACH_WHY_SIZE], const repairer *r, const char *tag, ckpt_error *err)
+{
+    int rc = 0;
+    sha256 id;
+    ckpt_error why;
+    const int failed = tag_read(&id, r->store, tag, &why);
+
+    state[0] = 0;
+    if (failed)
+        TRY(error_pass_own(err, &why));
+    if (failed && failed != CKPT_ENOTFOUND)
+        repair_say(state, REACH_WHY_SIZE, "%s", why.message);
+    else if (!failed && !id_is_there(r, &id))
+        repair_say(state, REACH_WHY_SIZE, "its checkpoint is gone");
+out:
+    return rc;
+}
+
 static int tag_visit(void *payload, const char *tag, ckpt_error *err)
 {
     int rc = 0;
     repairer *const r = payload;
     ckpt_repair_row *row;
-    char path[FILE_PATH_MAX];
-    sha256 id;
-    ckpt_error why;
-    bool moved = true;
+    char path[FILE_PATH_MAX], state[REACH_WHY_SIZE];
+    lease *exclusive = NULL;
 
     if (tag_check(tag, NULL))
         goto out;
-    const int failed = tag_read(&id, r->store, tag, &why);
-    if (failed == CKPT_ENOTFOUND || (!failed && id_is_there(r, &id)))
+    TRY(tag_look(state, r, tag, err));
+    if (!state[0])
         goto out;
-    if (failed)
-        TRY(error_pass_own(err, &why));
+    /* Once more, alone: it may be that of a checkpoint which was saved a moment ago. */
+    if (!r->dry_run)
+        TRY(prune_lease_take(&exclusive, r->store, INTENT_WAIT_MS, err));
+    TRY(repair_entries_read(r, err));
+    TRY(tag_look(state, r, tag, err));
+    if (!state[0])
+        goto out;
     TRY(path_join(path, r->store->tags_dir, tag, err));
     if (!r->dry_run)
-        TRY(repair_set_aside(&moved, r, path, NULL, err));
+        TRY(damaged_move(r->store, path, err));
     TRY(repair_row(&row, r, "tag", tag, err));
-    REPAIR_SAY(row->state, "%s", failed ? why.message : "its checkpoint is gone");
+    REPAIR_SAY(row->state, "%s", state);
     REPAIR_SAY(row->action, "moved to damaged/; `ckpt tag` names a checkpoint anew");
-    row->mended = moved;
+    row->mended = true;
 out:
+    lease_release(exclusive);
     return rc;
 }
 

@@ -79,10 +79,9 @@ int repair_progress(repairer *r, uint64_t bytes, ckpt_error *err);
 int repair_hurt(ckpt_repair_row *row, const repairer *r, const sha256 *pack, ckpt_error *err);
 /* Puts a finished file in the place of `path`; what stands there is kept. */
 int repair_commit(repairer *r, file_tmp *tmp, const char *path, ckpt_error *err);
-/* Replaces a small file; what stands there is kept unless `keep` is false. */
-int repair_replace(repairer *r, const char *path, const char *text, size_t size, bool keep, ckpt_error *err);
-/* Moves a file to damaged/, unless a running save may need it: *moved. */
-int repair_set_aside(bool *moved, repairer *r, const char *path, const sha256 *pack, ckpt_error *err);
+/* Moves a pack to damaged/, unless a checkpoint needs it, also one that came meanwhile, or a running save may: *moved.
+ */
+int repair_set_aside(bool *moved, repairer *r, const sha256 *pack, ckpt_error *err);
 
 /* ---- repair_survey.c ---- */
 /* Lists and reads anew; packs found sound before are not read again. */
@@ -90,6 +89,9 @@ int repair_survey(repairer *r, ckpt_error *err);
 void repair_survey_clear(repairer *r);
 int repair_entries_read(repairer *r, ckpt_error *err); /* the snapshots alone */
 bool repair_needs(const repairer *r, const repair_entry *e, const sha256 *pack);
+/* Does a checkpoint need the pack, or may one that cannot be read, as the store is now? Under the lease `prune` the
+ * answer stays true. */
+int repair_needs_now(bool *needed, const repairer *r, const sha256 *pack, ckpt_error *err);
 
 /* ---- repair_cure.c ---- */
 typedef enum cure_kind { CURE_NONE = 0, CURE_ENDS, CURE_COPY, CURE_PARITY, CURE_FRAMES } cure_kind;

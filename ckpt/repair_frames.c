@@ -8,8 +8,8 @@
 #include "repair.h"
 
 #include "array.h"
-#include "damaged.h"
 #include "fail.h"
+#include "lease.h"
 #include "save_internal.h"
 #include "setting.h"
 #include "tables.h"
@@ -29,8 +29,10 @@ typedef struct wound {
     frame_reader *reader;
 } wound;
 
+/* A pack that was written anew. */
 typedef struct renaming {
     sha256 from, to;
+    uint64_t bytes; /* of the new one and its parity */
 } renaming;
 
 typedef struct surgery {
@@ -208,11 +210,11 @@ out:
 
 /* ---- Another pack in its place ---------------------------------------------------------------------------------- */
 
-static const sha256 *renamed(const surgery *s, const sha256 *name)
+static const renaming *renaming_of(const surgery *s, const sha256 *name)
 {
     for (size_t i = 0; i < s->renaming_count; i++)
         if (sha256_compare(&s->renamings[i].from, name) == 0)
-            return &s->renamings[i].to;
+            return &s->renamings[i];
     return NULL;
 }
 
@@ -263,7 +265,6 @@ static int pack_rewrite(surgery *s, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
     uint32_t number;
-    uint64_t bytes;
     double parity;
     pack *p = NULL; /* of our own, as its table of packs is changed */
     pack_writer w = {.tmp.fd = -1};
@@ -272,9 +273,9 @@ static int pack_rewrite(surgery *s, const sha256 *name, ckpt_error *err)
     TRY(pack_open(&p, s->r->store->packs_dir, name, err));
     TRY(pack_writer_open(&w, s->r->store->tmp_dir, err));
     for (uint32_t i = 0; i < p->index.pack_count; i++) {
-        const sha256 *const new_name = renamed(s, &p->index.packs[i]);
-        if (new_name)
-            p->index.packs[i] = *new_name;
+        const renaming *const earlier = renaming_of(s, &p->index.packs[i]);
+        if (earlier)
+            p->index.packs[i] = earlier->to;
         TRY(pack_index_add_pack(&number, &w.index, &p->index.packs[i], err));
         FAIL_IF(number != i + 1, err, CKPT_EDATA, "a pack names another one twice");
     }
@@ -285,7 +286,7 @@ static int pack_rewrite(surgery *s, const sha256 *name, ckpt_error *err)
     TRY(setting_parity(&parity, s->r->store, err));
     if (!(parity > 0)) /* else it is read once more; there may be more packs than descriptors */
         TRY(file_tmp_seal(&w.tmp, err));
-    TRY(save_place_pack(&s->plan, &bytes, s->r->store, &w.tmp, &change.to, parity, err));
+    TRY(save_place_pack(&s->plan, &change.bytes, s->r->store, &w.tmp, &change.to, parity, err));
     renaming *const grown = array_room(s->renamings, &s->renaming_capacity, s->renaming_count + 1, sizeof *grown);
     FAIL_IF_NULL(grown, err);
     s->renamings = grown;
@@ -315,7 +316,7 @@ static bool is_ready(const surgery *s, const reach_pack *p)
 {
     for (uint32_t i = 0; i < p->need_count; i++) {
         const reach_pack *const need = &s->r->reach.packs[p->needs[i]];
-        if (depends(s, need) && !renamed(s, &need->name))
+        if (depends(s, need) && !renaming_of(s, &need->name))
             return false;
     }
     return true;
@@ -347,7 +348,7 @@ static int packs_rewrite(surgery *s, ckpt_error *err)
         more = false;
         for (uint32_t i = 0; i < s->r->reach.count; i++) {
             const reach_pack *const p = &s->r->reach.packs[i];
-            if (!depends(s, p) || renamed(s, &p->name) || !is_ready(s, p))
+            if (!depends(s, p) || renaming_of(s, &p->name) || !is_ready(s, p))
                 continue;
             TRY(pack_rewrite(s, &p->name, err));
             more = true;
@@ -360,25 +361,37 @@ out:
 static int snapshots_follow(surgery *s, ckpt_error *err)
 {
     int rc = 0;
-    char *text = NULL, path[FILE_PATH_MAX];
-    size_t size;
+    bool moved;
 
     for (size_t i = 0; i < s->r->entry_count; i++) {
-        repair_entry *const e = &s->r->entries[i];
-        const sha256 *const to = e->readable ? renamed(s, &e->snap.pack) : NULL;
-        if (!to)
-            continue;
-        e->snap.pack = *to;
-        free(text);
-        text = NULL;
-        TRY(snapshot_encode(&text, &size, &e->snap, err));
-        FAIL_IF(sha256_compare(&e->snap.id, &e->name.id) != 0, err, CKPT_EMISSING,
-                "a checkpoint has members that this program does not know");
-        TRY(snapshot_path(path, s->r->store->snapshots_dir, &e->name, err));
-        TRY(file_replace(path, s->r->store->tmp_dir, text, size, err));
+        const repair_entry *const e = &s->r->entries[i];
+        const renaming *const change = e->readable ? renaming_of(s, &e->snap.pack) : NULL;
+        if (change)
+            TRY(snapshot_move(&moved, s->r->store->snapshots_dir, s->r->store->tmp_dir, &e->name, &change->from,
+                              &change->to, change->bytes, err));
     }
 out:
-    free(text);
+    return rc;
+}
+
+/* Is all there that the new packs name? Rewriting them took its time, in which what no checkpoint needed any more may
+ * have gone. */
+static int needs_look(const surgery *s, ckpt_error *err)
+{
+    int rc = 0;
+    reach now = {0};
+
+    TRY(reach_new(&now, s->r->store, err));
+    for (size_t i = 0; i < s->renaming_count; i++) {
+        const reach_pack *const p = reach_find(&s->r->reach, &s->renamings[i].from);
+        for (uint32_t k = 0; p && k < p->need_count; k++) {
+            const sha256 *const need = &s->r->reach.packs[p->needs[k]].name;
+            FAIL_IF(!renaming_of(s, need) && !reach_find(&now, need), err, CKPT_EBUSY,
+                    "another program removed packs meanwhile");
+        }
+    }
+out:
+    reach_clear(&now);
     return rc;
 }
 
@@ -386,19 +399,21 @@ out:
 static int exchange(surgery *s, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
-    struct stat st;
-    prune_guard *guard = NULL;
+    bool ignored;
+    lease *exclusive = NULL;
 
-    TRY(prune_guard_open(&guard, s->r->store, err));
+    TRY(prune_lease_take(&exclusive, s->r->store, INTENT_WAIT_MS, err));
+    TRY(needs_look(s, err));
     TRY(file_commit(&s->plan, err));
+    TRY(lease_check(exclusive, err));
     TRY(snapshots_follow(s, err));
-    TRY(pack_path(path, s->r->store->packs_dir, &s->patient->name, err));
-    if (!s->r->unknown && lstat(path, &st) == 0 && !prune_guard_protects(guard, &s->patient->name, st.st_mtime))
-        TRY(damaged_move(s->r->store, path, err));
+    lease_release(exclusive);
+    exclusive = NULL;
     s->r->changed = true;
+    if (!s->r->unknown) /* else it may be the bytes of another pack, which are still to be copied */
+        TRY(repair_set_aside(&ignored, s->r, &s->patient->name, err));
 out:
-    prune_guard_close(guard);
+    lease_release(exclusive);
     return rc;
 }
 

@@ -5,7 +5,9 @@
  * own pack still has the files, and gives a checkpoint of another id. */
 #include "repair.h"
 
+#include "damaged.h"
 #include "fail.h"
+#include "lease.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@
 #define CONTENT_TRIES_MAX 2048 /* bytes of content in which a wrong one is looked for */
 #define HEAD              "{\"ckpt\":1,\"content\":"
 #define DATA              ",\"data\":"
-#define DIGITS            "0123456789abcdef"
+#define REMOVED_MEANWHILE "removed meanwhile: it stays so"
 
 /* A damaged snapshot and what was found out about it. */
 typedef struct remains {
@@ -182,21 +184,76 @@ out:
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */
 
-static int snapshot_put(repairer *r, snapshot *s, const own_facts *own, ckpt_error *err)
+/* May the checkpoint of an own pack still be made? Under the lease `prune` the answer stays true. While there is a
+ * damaged snapshot nobody removes packs; without one, what has no checkpoint may have gone. */
+static int own_look(bool *there, const repairer *r, const own_facts *own, const snapshot_name *damaged, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX], why[REACH_WHY_SIZE];
+    struct stat st;
+    reach now = {0};
+
+    if (damaged) {
+        TRY(snapshot_path(path, r->store->snapshots_dir, damaged, err));
+        *there = lstat(path, &st) == 0;
+        goto out;
+    }
+    TRY(reach_new(&now, r->store, err));
+    TRY(reach_check(why, NULL, &now, &own->pack, err));
+    *there = !why[0];
+out:
+    reach_clear(&now);
+    return rc;
+}
+
+/* Writes the snapshot of an own pack. `damaged` is the one that it is made from; NULL: none. *put is false when others
+ * removed meanwhile what it is made from. */
+static int snapshot_put(bool *put, repairer *r, snapshot *s, const own_facts *own, const snapshot_name *damaged,
+                        ckpt_error *err)
 {
     int rc = 0;
     char path[FILE_PATH_MAX], *text = NULL;
     size_t size;
+    struct stat st;
+    lease *exclusive = NULL;
 
+    *put = true;
     s->pack = own->pack;
     s->stored_bytes = own->size;
     TRY(snapshot_encode(&text, &size, s, err));
+    if (r->dry_run)
+        goto out;
     const snapshot_name name = {s->sequence, s->id};
     TRY(snapshot_path(path, r->store->snapshots_dir, &name, err));
-    if (!r->dry_run)
-        TRY(repair_replace(r, path, text, size, true, err));
+    TRY(prune_lease_take(&exclusive, r->store, INTENT_WAIT_MS, err));
+    TRY(own_look(put, r, own, damaged, err));
+    if (!*put)
+        goto out;
+    if (lstat(path, &st) == 0)
+        TRY(damaged_keep(r->store, path, err));
+    TRY(file_replace(path, r->store->tmp_dir, text, size, err));
+    r->changed = true;
 out:
+    lease_release(exclusive);
     free(text);
+    return rc;
+}
+
+/* Moves the damaged snapshot to damaged/. */
+static int snapshot_set_aside(repairer *r, const snapshot_name *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+    lease *exclusive = NULL;
+
+    TRY(snapshot_path(path, r->store->snapshots_dir, name, err));
+    TRY(prune_lease_take(&exclusive, r->store, INTENT_WAIT_MS, err));
+    if (lstat(path, &st) == 0)
+        TRY(damaged_move(r->store, path, err));
+    r->changed = true;
+out:
+    lease_release(exclusive);
     return rc;
 }
 
@@ -245,10 +302,13 @@ out:
 static int rebuild_exactly(ckpt_repair_row *row, repairer *r, remains *m, const own_facts *own, ckpt_error *err)
 {
     int rc = 0;
+    bool put;
 
-    TRY(snapshot_put(r, &m->snap, own, err));
-    REPAIR_SAY(row->action, "written as it was%s",
-               m->one_byte ? ": its id tells which byte was wrong" : ": its pack was found by its files");
+    TRY(snapshot_put(&put, r, &m->snap, own, m->name, err));
+    REPAIR_SAY(row->action, "%s",
+               !put          ? REMOVED_MEANWHILE
+               : m->one_byte ? "written as it was: its id tells which byte was wrong"
+                             : "written as it was: its pack was found by its files");
     row->mended = true;
 out:
     return rc;
@@ -257,27 +317,30 @@ out:
 static int rebuild_anew(ckpt_repair_row *row, repairer *r, const remains *m, const own_facts *own, ckpt_error *err)
 {
     int rc = 0;
+    bool put;
     size_t tags;
     snapshot made = {0};
-    char path[FILE_PATH_MAX], message[160], old[SHA256_HEX_SIZE], new[SHA256_HEX_SIZE], moved[64] = "";
-    bool aside = true;
+    char message[160], old[SHA256_HEX_SIZE], new[SHA256_HEX_SIZE], moved[64] = "";
 
     sha256_hex(old, &m->name->id);
     snprintf(message, sizeof message, "rebuilt by `ckpt repair` from the pack of %.8s, whose snapshot was damaged",
              old);
     TRY(snapshot_invent(&made, own, m->name->sequence, message, err));
-    TRY(snapshot_put(r, &made, own, err));
+    TRY(snapshot_put(&put, r, &made, own, m->name, err));
+    row->mended = true;
+    if (!put) {
+        REPAIR_SAY(row->action, REMOVED_MEANWHILE);
+        goto out;
+    }
     TRY(tags_follow(&tags, r, &m->name->id, &made.id, err));
-    TRY(snapshot_path(path, r->store->snapshots_dir, m->name, err));
     if (!r->dry_run)
-        TRY(repair_set_aside(&aside, r, path, NULL, err));
+        TRY(snapshot_set_aside(r, m->name, err));
     if (tags > 0)
         snprintf(moved, sizeof moved, "; %zu of its tags moved", tags);
     sha256_hex(new, &made.id);
     REPAIR_SAY(row->action,
                "made anew as %.8s: number, files and tree are as saved; message, step, values and time are lost%s", new,
                moved);
-    row->mended = aside;
 out:
     snapshot_clear(&made);
     return rc;
@@ -332,6 +395,7 @@ static bool is_part(const repairer *r, const reach_pack *p)
 static int pack_adopt(repairer *r, const own_facts *own, uint64_t *sequence, ckpt_error *err)
 {
     int rc = 0;
+    bool put;
     snapshot made = {0};
     char hex[SHA256_HEX_SIZE], id[SHA256_HEX_SIZE], message[160];
     ckpt_repair_row *row;
@@ -339,7 +403,9 @@ static int pack_adopt(repairer *r, const own_facts *own, uint64_t *sequence, ckp
     sha256_hex(hex, &own->pack);
     snprintf(message, sizeof message, "adopted by `ckpt repair`: the pack %.8s, which no checkpoint named", hex);
     TRY(snapshot_invent(&made, own, (*sequence)++, message, err));
-    TRY(snapshot_put(r, &made, own, err));
+    TRY(snapshot_put(&put, r, &made, own, NULL, err));
+    if (!put)
+        goto out;
     sha256_hex(id, &made.id);
     TRY(repair_row(&row, r, "snapshot", hex, err));
     REPAIR_SAY(row->state, "no checkpoint names this pack of %" PRIu64 " files", own->files);

@@ -73,6 +73,35 @@ bool repair_needs(const repairer *r, const repair_entry *e, const sha256 *name)
     return false;
 }
 
+int repair_needs_now(bool *needed, const repairer *r, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    size_t count = 0;
+    reach now = {0};
+    snapshot_name *names = NULL;
+    snapshot s = {0};
+    ckpt_error why;
+
+    *needed = false;
+    TRY(reach_new(&now, r->store, err));
+    TRY(snapshot_names(&names, &count, r->store->snapshots_dir, err));
+    for (size_t i = 0; i < count && !*needed; i++) {
+        bool known = false;
+        snapshot_clear(&s);
+        if (snapshot_read(&s, r->store->snapshots_dir, &names[i], &why))
+            TRY(error_pass_own(err, &why));
+        else
+            TRY(reach_need(&known, &now, &s.pack, err));
+        const reach_pack *const found = reach_find(&now, name);
+        *needed = !known || (found && found->needed);
+    }
+out:
+    snapshot_clear(&s);
+    free(names);
+    reach_clear(&now);
+    return rc;
+}
+
 static int patient_add(repairer *r, const sha256 *name, bool missing, const char *why, ckpt_error *err)
 {
     int rc = 0;

@@ -522,6 +522,34 @@ out:
     return rc;
 }
 
+int snapshot_move(bool *moved, const char *snapshots_dir, const char *tmp_dir, const snapshot_name *id,
+                  const sha256 *from, const sha256 *to, uint64_t pack_bytes, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX], *text = NULL, *pointed = NULL;
+    size_t size = 0;
+    snapshot now = {0};
+
+    *moved = false;
+    rc = snapshot_read(&now, snapshots_dir, id, err);
+    if (rc == CKPT_ENOTFOUND) {
+        rc = error_clear(err);
+        goto out;
+    }
+    TRY(rc);
+    FAIL_IF(sha256_compare(&now.pack, from) != 0, err, CKPT_EBUSY, "another program has moved a checkpoint");
+    TRY(snapshot_path(path, snapshots_dir, id, err));
+    TRY(file_read_all(&text, &size, path, SNAPSHOT_BYTES_MAX, err));
+    TRY(snapshot_repoint(&pointed, &size, text, size, to, pack_bytes, err));
+    TRY(file_replace(path, tmp_dir, pointed, size, err));
+    *moved = true;
+out:
+    snapshot_clear(&now);
+    free(pointed);
+    free(text);
+    return rc;
+}
+
 /* Is there a snapshot of this sequence number? Names stand newest first. */
 static bool sequence_is_taken(uint64_t sequence, const snapshot_name *names, size_t count)
 {

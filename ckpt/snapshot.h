@@ -50,6 +50,11 @@ int snapshot_newest(bool *any, snapshot_name *out, const char *snapshots_dir, ck
 int snapshot_path(char out[FILE_PATH_MAX], const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);
 /* Reads one; CKPT_EDATA also when the file's name does not agree with its content. */
 int snapshot_read(snapshot *s, const char *snapshots_dir, const snapshot_name *name, ckpt_error *err);
+/* Lets a snapshot name the pack `to` of `pack_bytes` in place of `from`. Only under the lease `prune`, which keeps
+ * what `to` needs and the snapshot where they are. *moved is false when it was removed meanwhile; CKPT_EBUSY when it
+ * does not name `from` any more. */
+int snapshot_move(bool *moved, const char *snapshots_dir, const char *tmp_dir, const snapshot_name *id,
+                  const sha256 *from, const sha256 *to, uint64_t pack_bytes, ckpt_error *err);
 /* The sequence number for a new one, given all names: that of the newest readable one, and then up to the first that no
  * file has. A damaged one says nothing, as its name may be what is damaged. */
 int snapshot_next_sequence(uint64_t *out, const snapshot_name *names, size_t count, const char *snapshots_dir,
