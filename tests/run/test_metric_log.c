@@ -311,6 +311,38 @@ static void what_is_no_metric_is_refused(void **state)
     }
 }
 
+static void a_column_of_csv_has_exactly_the_name(void **state)
+{
+    (void)state;
+    expect_of("valid", "epoch,train,val,valid\n1,2,3,4\n", "4");
+}
+
+static void an_expression_that_fits_nothing_says_nothing(void **state)
+{
+    (void)state;
+    expect_of("n~[0-9]*", "none\n", NULL);
+}
+
+static void a_value_may_be_words(void **state)
+{
+    (void)state;
+    expect_of("note~note: (.*)", "note: fine ~ so far\n", "fine ~ so far");
+}
+
+static void a_number_of_json_keeps_all_its_digits(void **state)
+{
+    (void)state;
+    expect_of("loss", "{\"loss\": 0.30000000000000004}\n", "0.30000000000000004");
+}
+
+static void a_long_line_of_json_is_json(void **state)
+{
+    (void)state;
+    char line[512];
+    snprintf(line, sizeof line, "{\"text\": \"%0200d\", \"eval\": {\"loss\": 0.5}}\n", 0);
+    expect_of("eval.loss", line, "0.5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +369,11 @@ int main(void)
         cmocka_unit_test(json_of_a_thousand_brackets_is_passed_over),
         cmocka_unit_test(the_history_of_a_saved_folder_is_taken_over),
         cmocka_unit_test(what_is_no_metric_is_refused),
+        cmocka_unit_test(a_column_of_csv_has_exactly_the_name),
+        cmocka_unit_test(an_expression_that_fits_nothing_says_nothing),
+        cmocka_unit_test(a_value_may_be_words),
+        cmocka_unit_test(a_number_of_json_keeps_all_its_digits),
+        cmocka_unit_test(a_long_line_of_json_is_json),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

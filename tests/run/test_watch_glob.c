@@ -219,6 +219,46 @@ static void what_is_no_pattern_is_refused(void **state)
     }
 }
 
+static void a_path_fits_itself_alone(void **state)
+{
+    (void)state;
+    assert_true(fits("runs/last.pt", "runs/last.pt"));
+    assert_false(fits("runs/last.pt", "runs/lost.pt"));
+    assert_false(fits("runs/last.pt", "last.pt"));
+}
+
+static void what_lies_thirty_folders_down_is_found(void **state)
+{
+    (void)state;
+    char path[256] = "down", pattern[256] = "down";
+    for (size_t i = 0; i < 29; i++) {
+        snprintf(path + 4 + 2 * i, sizeof path - 4 - 2 * i, "/d");
+        snprintf(pattern + 4 + 2 * i, sizeof pattern - 4 - 2 * i, "/?");
+    }
+    strncat(path, "/x.pt", sizeof path - strlen(path) - 1);
+    strncat(pattern, "/*.pt", sizeof pattern - strlen(pattern) - 1);
+    make_file(path);
+    expect_found(pattern, path);
+    expect_found("down/**/*.pt", path);
+    assert_true(fits(pattern, path));
+    assert_true(fits("down/**/*.pt", path));
+}
+
+static void patterns_up_to_their_limits_are_taken(void **state)
+{
+    (void)state;
+    char text[WATCH_GLOB_MAX + 2];
+    watch_glob *g = NULL;
+    memset(text, 'x', sizeof text);
+    text[WATCH_GLOB_MAX + 1] = 0;
+    assert_int_equal(watch_glob_new(&g, text, NULL), CKPT_EUSAGE);
+    text[WATCH_GLOB_MAX] = 0;
+    MUST(watch_glob_new(&g, text, ERR));
+    watch_glob_free(g);
+    MUST(watch_glob_new(&g, "**/a/**/b/**/c/**", ERR));
+    watch_glob_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +271,9 @@ int main(void)
         cmocka_unit_test(where_nothing_is_yet_the_deepest_folder_is_told),
         cmocka_unit_test(paths_fit_as_the_scan_finds_them),
         cmocka_unit_test(what_is_no_pattern_is_refused),
+        cmocka_unit_test(a_path_fits_itself_alone),
+        cmocka_unit_test(what_lies_thirty_folders_down_is_found),
+        cmocka_unit_test(patterns_up_to_their_limits_are_taken),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

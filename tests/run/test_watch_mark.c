@@ -126,6 +126,50 @@ static void what_is_not_there_is_not_found(void **state)
     assert_int_equal(watch_mark_take(&mark, &folder, "nothing", NULL, NULL, &err), CKPT_ENOTFOUND);
 }
 
+static void only_folders_are_told(void **state)
+{
+    (void)state;
+    watch_mark mark;
+    bool folder;
+    char list[256] = "";
+    MUST(dir_make_all("h/sub", ERR));
+    write_file("h/file", "one");
+    MUST(watch_mark_take(&mark, &folder, "h", list_folder, list, ERR));
+    assert_string_equal(list, "h h/sub ");
+}
+
+static int remove_folder(void *payload, const char *path, ckpt_error *err)
+{
+    (void)payload;
+    (void)err;
+    if (strcmp(path, "i/sub") == 0)
+        assert_int_equal(rmdir(path), 0);
+    return 0;
+}
+
+static void a_folder_that_goes_away_meanwhile_is_passed_over(void **state)
+{
+    (void)state;
+    watch_mark mark;
+    bool folder;
+    MUST(dir_make_all("i/sub", ERR));
+    MUST(watch_mark_take(&mark, &folder, "i", remove_folder, NULL, ERR));
+    assert_true(folder);
+}
+
+static void a_change_thirty_folders_down_is_seen(void **state)
+{
+    (void)state;
+    char path[256] = "j";
+    for (size_t i = 0; i < 30; i++)
+        snprintf(path + 1 + 2 * i, sizeof path - 1 - 2 * i, "/d");
+    MUST(dir_make_all(path, ERR));
+    const watch_mark first = take("j");
+    snprintf(path + strlen(path), sizeof path - strlen(path), "/new");
+    write_file(path, "one");
+    assert_false(same(first, take("j")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +177,9 @@ int main(void)
         cmocka_unit_test(a_folder_is_told_by_all_below_it),
         cmocka_unit_test(folders_in_a_folder_are_told),
         cmocka_unit_test(what_is_not_there_is_not_found),
+        cmocka_unit_test(only_folders_are_told),
+        cmocka_unit_test(a_folder_that_goes_away_meanwhile_is_passed_over),
+        cmocka_unit_test(a_change_thirty_folders_down_is_seen),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

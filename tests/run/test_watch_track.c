@@ -296,6 +296,109 @@ static void an_event_in_a_watched_folder_is_about_the_folder(void **state)
     watch_track_free(t);
 }
 
+static void a_file_that_was_seen_before_it_was_closed_is_whole_then(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const item = item_of(t, "a");
+    look(t, item, 100, false, 1500);
+    look(t, item, 100, true, 1600);
+    assert_int_equal(verdict_at(t, item, 1600), WATCH_SAVE);
+    look(t, item, 100, true, 1700); /* the same close once more, not a second one */
+    assert_int_equal(verdict_at(t, item, 1700), WATCH_SAVE);
+    watch_track_free(t);
+}
+
+static void what_an_earlier_watch_saved_otherwise_is_saved(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const item = item_of(t, "a");
+    const watch_mark before = mark_of(99), now = mark_of(100);
+    look(t, item, 100, true, 1500);
+    watch_item_known(item, &before);
+    assert_int_equal(verdict_at(t, item, 1500), WATCH_SAVE);
+    watch_item_known(item, &now);
+    assert_int_equal(verdict_at(t, item, 1500), WATCH_REST);
+    watch_track_free(t);
+}
+
+static void what_is_gone_is_so_since_it_was_first_missed(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const item = item_of(t, "a");
+    look(t, item, 100, true, 1500);
+    watch_item_gone(item, 1600);
+    watch_item_gone(item, 9000);
+    assert_int_equal(item->since_ms, 1600);
+    watch_track_free(t);
+}
+
+static void where_all_rest_none_is_next(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_verdict verdict;
+    uint64_t at;
+    watch_item *const one = item_of(t, "a"), *const other = item_of(t, "b");
+    look(t, one, 100, true, 1500);
+    saved(t, one, 100, 1600);
+    assert_null(watch_track_next(&verdict, &at, t, 1600));
+    assert_int_equal(at, WATCH_NEVER);
+    look(t, other, 200, false, 1700);
+    assert_null(watch_track_next(&verdict, &at, t, 1700));
+    assert_int_equal(at, 3700);
+    watch_track_free(t);
+}
+
+static void together_rests_only_until_the_part_that_was_cut_off_changes(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const model = item_of(t, "model"), *const optimizer = item_of(t, "optimizer");
+    uint64_t at;
+    look(t, model, 100, true, 1500);
+    look(t, optimizer, 100, true, 1500);
+    watch_item_refused(optimizer);
+    look(t, optimizer, 200, true, 5000);
+    assert_int_equal(watch_track_judge_all(&at, t, 7000), WATCH_SAVE);
+    watch_track_free(t);
+}
+
+static void together_takes_parts_that_never_stand_still_when_all_are_closed(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    watch_item *const model = item_of(t, "model"), *const optimizer = item_of(t, "optimizer");
+    uint64_t at;
+    for (uint64_t now = 1500; now <= 11000; now += 500) {
+        look(t, model, now, true, now);
+        look(t, optimizer, now, false, now); /* which is at work on it */
+    }
+    assert_int_equal(watch_track_judge_all(&at, t, 11500), WATCH_WAIT);
+    look(t, model, 11500, true, 11500);
+    look(t, optimizer, 11500, true, 11500);
+    assert_int_equal(watch_track_judge_all(&at, t, 11500), WATCH_COPY);
+    watch_track_free(t);
+}
+
+static void items_are_sorted_however_they_come(void **state)
+{
+    (void)state;
+    watch_track *const t = track_of();
+    static const char *const PATHS[] = {"c", "a", "d", "b"};
+    for (size_t i = 0; i < 4; i++)
+        (void)item_of(t, PATHS[i]);
+    assert_int_equal(watch_track_count(t), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(watch_track_at(t, i)->path[0], 'a' + (int)i);
+    watch_track_forget(t, watch_track_find(t, "b"));
+    assert_null(watch_track_find(t, "b"));
+    assert_string_equal(watch_track_at(t, 1)->path, "c");
+    watch_track_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +420,13 @@ int main(void)
         cmocka_unit_test(together_waits_for_all_to_stand_still),
         cmocka_unit_test(together_rests_while_a_part_is_cut_off),
         cmocka_unit_test(an_event_in_a_watched_folder_is_about_the_folder),
+        cmocka_unit_test(a_file_that_was_seen_before_it_was_closed_is_whole_then),
+        cmocka_unit_test(what_an_earlier_watch_saved_otherwise_is_saved),
+        cmocka_unit_test(what_is_gone_is_so_since_it_was_first_missed),
+        cmocka_unit_test(where_all_rest_none_is_next),
+        cmocka_unit_test(together_rests_only_until_the_part_that_was_cut_off_changes),
+        cmocka_unit_test(together_takes_parts_that_never_stand_still_when_all_are_closed),
+        cmocka_unit_test(items_are_sorted_however_they_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
