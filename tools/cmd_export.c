@@ -258,15 +258,18 @@ const command CMD_EXPORT = {
     .name = "export",
     .args = "[NAME|FILE]",
     .summary = "Write a checkpoint as one file for other programs",
-    .about = "Takes a checkpoint, `latest` without a name, or a file on disk, which needs no store: so it converts "
-             "files too. The file appears when it is whole. Tensors that are views of others become tensors of their "
-             "own, and a name that several files have gets the file's path in front.\n\n"
-             "safetensors keeps the values beside the tensors. pt is a dict of tensors by name, which "
-             "torch.load(FILE, weights_only=True) reads. npz has no bf16 and no 8-bit floats, as NumPy has none: "
-             "--dtype f32 writes floats that hold each of their values. With --dtype the largest relative error is "
-             "told; values too large become infinite.\n\n"
-             "A bundle is the checkpoint itself as one file, for a download or a stick: all packs it needs and its "
-             "tags. `ckpt import` brings it into a store, bit for bit; `unzip` makes a store of it.",
+    .about =
+        "Takes a checkpoint, `latest` without a name, or a file on disk, which needs no store: so it converts "
+        "files too. The file appears when it is whole. Tensors that are views of others become tensors of their "
+        "own, and a name that several files have gets the file's path in front.\n\n"
+        "safetensors keeps the values beside the tensors. pt is a dict of tensors by name, which "
+        "torch.load(FILE, weights_only=True) reads. npz has no bf16 and no 8-bit floats, as NumPy has none: "
+        "--dtype f32 writes floats that hold each of their values. With --dtype the largest relative error is "
+        "told; values too large become infinite.\n\n"
+        "A bundle is the checkpoint itself as one file, for a download or a stick: all packs it needs and its "
+        "tags. `ckpt import` brings it into a store, bit for bit; `unzip` makes a store of it. It can be larger than "
+        "the files, as packs of earlier checkpoints come along of which it is stored as a difference; files alone "
+        "are what `ckpt restore` gives.",
     .examples = "ckpt export best --to safetensors --only 'model.*'\tthe weights of the best one\n"
                 "ckpt export model.pt --to npz --dtype f32\ta file, for NumPy\n"
                 "ckpt export best --to bundle -o best.ckpt.zip\tthe checkpoint itself\n"

@@ -15,9 +15,9 @@ static const option OPTIONS[] = {
     {"step", 0, OPT_COUNT, "N", "training step, for `step:N`"},
     {"tag", 0, OPT_TEXT, "NAME", "also tag it; a tag of that name moves here"},
     {"level", 0, OPT_CHOICE, SAVE_LEVEL_WORDS, "in little time (fast), or into few bytes (max)"},
+    {"parity", 0, OPT_TEXT, "SHARE", "also write so much parity for `ckpt repair`, as 5%; else what config.ini says"},
     {"optimizer", 0, OPT_CHOICE, "bf16", "lossy: round what is not weights to bf16"},
     {"weights-only", 0, OPT_FLAG, NULL, "lossy: leave out what is not weights"},
-    {"parity", 0, OPT_TEXT, "SHARE", "also write so much parity for `ckpt repair`, as 5%; else what config.ini says"},
     {"drop", 0, OPT_LIST, "PATTERN", "lossy: leave out tensors of such names, as 'fc.*'; may be given several times"},
     {0},
 };
@@ -138,7 +138,9 @@ const command CMD_SAVE = {
              "go on from such a checkpoint with the same bits.",
     .examples = "ckpt save runs/exp1\ta whole folder\n"
                 "ckpt save model.pt --step 500 --meta val_acc=0.93\twith what `step:500` and `best` look at\n"
-                "ckpt save model.pt -m 'before the new schedule' --tag baseline\twith a name of its own\n",
+                "ckpt save model.pt -m 'before the new schedule' --tag baseline\twith a name of its own\n"
+                "ckpt save last.pt --level fast\tin little time, as it may hold the training up\n"
+                "ckpt save model.safetensors --optimizer bf16\tlossy, as it says\n",
     .options = OPTIONS,
     .exits = EXITS(0, 2, 3, 4, 5, 8, 9, 10, 130),
     .words_min = 1,

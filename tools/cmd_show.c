@@ -364,7 +364,10 @@ const command CMD_SHOW = {
         "folder on disk, which needs no store.\n\n"
         "With --tensors a row is a tensor. Of a checkpoint STORED is what its bytes take as they are coded, MODE how "
         "most of them are, and DEPTH how many tensors of earlier checkpoints are decoded on the way to it. Small "
-        "tensors are coded together; each has its share.",
+        "tensors are coded together; each has its share. Modes: context, sub, xor, patch and copy take what changed "
+        "since "
+        "an earlier checkpoint; symbols, planes, palette, constant and zstd shrink a tensor by itself; stored is as it "
+        "was.",
     .examples = "ckpt show\tthe newest checkpoint\n"
                 "ckpt show best --tensors\twith all its tensors\n"
                 "ckpt show model.pt -t\twhat is in a file\n",

@@ -153,18 +153,27 @@ static bool date_read(int64_t *out, const char *text)
 /* A name of a checkpoint, or else how long ago or when. */
 static int since_read(ckpt_verify_options *options, const session *s, const char *text, ckpt_error *err)
 {
+    int rc = 0;
     char id[CKPT_ID_SIZE];
     uint64_t seconds;
 
-    if (ckpt_find(id, s->store, text, err) == 0) {
+    rc = ckpt_find(id, s->store, text, err);
+    if (rc == 0) {
         options->since = text;
-        return 0;
+        goto out;
     }
     if (parse_duration(&seconds, text, NULL) == 0)
         options->since_time = (int64_t)time(NULL) - (int64_t)seconds;
-    else if (!date_read(&options->since_time, text))
-        return err ? err->code : CKPT_ENOTFOUND;
-    return error_clear(err);
+    else if (!date_read(&options->since_time, text)) {
+        if (rc != CKPT_ENOTFOUND)
+            goto out;
+        rc = error_set(err, rc, "`%s` is neither a checkpoint nor a time", text);
+        error_hint(err, "`ckpt log` lists the checkpoints; a time is 6h, 2d or 2026-11-30");
+        goto out;
+    }
+    rc = error_clear(err);
+out:
+    return rc;
 }
 
 static int options_read(ckpt_verify_options *options, const session *s, ckpt_error *err)
