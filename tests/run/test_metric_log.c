@@ -220,6 +220,7 @@ static void a_line_that_is_too_long_says_nothing(void **state)
     char *const text = malloc(METRIC_LINE_MAX + 64);
     assert_non_null(text);
     memset(text, 'x', METRIC_LINE_MAX + 64);
+    memcpy(text, "acc=0.25 ", 9);
     put("w", "acc=0.5\n", 8);
     put("a", text, METRIC_LINE_MAX + 64);
     put("a", " acc=0.75\n", 10);
@@ -244,6 +245,22 @@ static void of_a_huge_log_the_end_and_the_header_are_read(void **state)
     metric_log *const m = follow("val_acc");
     expect(m, "0.75");
     metric_log_free(m);
+}
+
+static void a_line_whose_beginning_is_not_read_says_nothing(void **state)
+{
+    (void)state;
+    static const char CUT[] = "acc=0.5\n";
+    char *const lines = malloc(METRIC_LOG_TAIL_MAX);
+    assert_non_null(lines);
+    memset(lines, '\n', METRIC_LOG_TAIL_MAX);
+    memcpy(lines, CUT, sizeof CUT - 1);
+    write_log("begin\nvalid_");
+    put("a", lines, METRIC_LOG_TAIL_MAX);
+    metric_log *const m = follow("acc=([0-9.]+)");
+    expect(m, NULL);
+    metric_log_free(m);
+    free(lines);
 }
 
 static void of_very_much_that_comes_at_once_the_end_is_read(void **state)
@@ -364,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_log_may_come_later),
         cmocka_unit_test(a_line_that_is_too_long_says_nothing),
         cmocka_unit_test(of_a_huge_log_the_end_and_the_header_are_read),
+        cmocka_unit_test(a_line_whose_beginning_is_not_read_says_nothing),
         cmocka_unit_test(of_very_much_that_comes_at_once_the_end_is_read),
         cmocka_unit_test(hostile_bytes_are_no_value),
         cmocka_unit_test(json_of_a_thousand_brackets_is_passed_over),

@@ -18,7 +18,6 @@ typedef struct followed {
     int fd; /* -1: not open */
     uint64_t offset;
     bool skipping; /* in a line that is too long, or that began before what is read */
-    bool header_due;
     size_t columns[METRICS_MAX]; /* of CSV; SIZE_MAX: none */
     size_t used;
     char line[METRIC_LINE_MAX + 1]; /* so far */
@@ -77,19 +76,18 @@ void metric_log_free(metric_log *m)
 
 /* ---- Lines ---- */
 
-/* The first line of a file, and any later one that names a column: a program that was started again repeats it. */
+/* A line that names a column: the first of a file, or a later one, as a program that was started again repeats it. */
 static bool header_take(metric_log *m, followed *log)
 {
     bool found = false;
 
     for (size_t i = 0; i < m->metric_count; i++) {
         const size_t column = m->metrics[i].plain ? metric_line_column(log->line, m->metrics[i].key) : SIZE_MAX;
-        if (column == SIZE_MAX && !log->header_due)
+        if (column == SIZE_MAX)
             continue;
         log->columns[i] = column;
-        found |= column != SIZE_MAX;
+        found = true;
     }
-    log->header_due = false;
     return found;
 }
 
@@ -155,7 +153,6 @@ static void begin(metric_log *m, followed *log, uint64_t size)
     log->offset = 0;
     log->used = 0;
     log->skipping = false;
-    log->header_due = true;
     for (size_t i = 0; i < METRICS_MAX; i++)
         log->columns[i] = SIZE_MAX;
     if (size > METRIC_LOG_TAIL_MAX && read_some(&got, m, log, 0)) {
