@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_headers.sh SOURCE: each public header compiles alone, twice in one file, under the strictest flags, as C11 and
-# C++17, with every compiler of gcc and clang that is here; the examples at the top of store.h and train.h compile too, as
-# C11.
+# C++17, with every compiler of gcc and clang that is here, and so does a variable that begins as each CKPT_..._INIT; the
+# examples at the top of headers compile too, as C11.
 set -eu
 source=$1
 tmp=$(mktemp -d)
@@ -16,6 +16,11 @@ headers=0
 for header in "$source"/*/include/ckpt/*.h; do
     name=ckpt/$(basename "$header")
     printf '#include <%s>\n#include <%s>\n' "$name" "$name" >"$tmp/header.c"
+    for init in $(grep -o 'CKPT_[A-Z_]*_INIT\b' "$header" | sort -u); do # of the type of that name, with all its members
+        type=$(echo "${init%_INIT}" | tr A-Z a-z)
+        printf 'size_t %s_size(void);\nsize_t %s_size(void)\n{\n    const %s given = %s;\n    return given.size;\n}\n' \
+            "$type" "$type" "$type" "$init" >>"$tmp/header.c"
+    done
     cp "$tmp/header.c" "$tmp/header.cpp"
     for compiler in gcc clang g++ clang++; do
         command -v $compiler >/dev/null || continue

@@ -164,7 +164,8 @@ typedef struct ckpt_save_options {
 
 #define CKPT_SAVE_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL, CKPT_LEVEL_DEFAULT, false, false, NULL, 0      \
+        sizeof(ckpt_save_options), NULL, CKPT_STEP_NONE, NULL, 0, NULL, CKPT_LEVEL_DEFAULT, false, false, NULL, 0,     \
+            false, false, 0, NULL                                                                                      \
     }
 
 typedef struct ckpt_save_result {
@@ -524,7 +525,6 @@ typedef struct ckpt_repair_options {
 CKPT_API int ckpt_repair(ckpt_repair_result *result, ckpt_store *store, const ckpt_repair_options *options,
                          ckpt_error *err);
 CKPT_API void ckpt_repair_result_clear(ckpt_repair_result *result);
-
 
 /* ---- Differences ------------------------------------------------------------------------------------------------ */
 
