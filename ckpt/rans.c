@@ -141,6 +141,6 @@ void rans_decode_scalar(rans_decoder *d, unsigned char *symbol, const unsigned c
 
 rans_decode_fn *rans_decode_best(void)
 {
-    rans_decode_fn *const avx2 = rans_decode_avx2();
-    return avx2 ? avx2 : rans_decode_scalar;
+    rans_decode_fn *const avx512 = rans_decode_avx512(), *const avx2 = rans_decode_avx2();
+    return avx512 ? avx512 : avx2 ? avx2 : rans_decode_scalar;
 }

@@ -61,7 +61,8 @@ int rans_decoder_end(const rans_decoder *d, ckpt_error *err);
 typedef void rans_decode_fn(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
                             const rans_slot *slots);
 rans_decode_fn rans_decode_scalar;
-rans_decode_fn *rans_decode_avx2(void); /* NULL: not this machine */
+rans_decode_fn *rans_decode_avx2(void);   /* NULL: not this machine */
+rans_decode_fn *rans_decode_avx512(void); /* the same */
 rans_decode_fn *rans_decode_best(void);
 
 #endif

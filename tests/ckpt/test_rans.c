@@ -121,6 +121,16 @@ static void avx2_decoding_is_that_of_the_definition(void **state)
     assert_decodes(rans_decode_avx2());
 }
 
+static void avx512_decoding_is_that_of_the_definition(void **state)
+{
+    (void)state;
+    if (!rans_decode_avx512()) {
+        print_message("no AVX-512 here\n");
+        skip();
+    }
+    assert_decodes(rans_decode_avx512());
+}
+
 static void a_symbol_that_is_always_there_costs_nothing(void **state)
 {
     (void)state;
@@ -164,7 +174,7 @@ static void cut_lengthened_or_hostile_streams_are_refused(void **state)
     assert_int_equal(rans_decoder_begin(&d, coded, size, 32, NULL), CKPT_EDATA);
 }
 
-static void noise_gives_symbols_of_the_tables_and_both_decoders_the_same(void **state)
+static void noise_gives_symbols_of_the_tables_and_the_best_decoder_the_same(void **state)
 {
     (void)state;
     make_tables(6);
@@ -187,10 +197,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalar_decoding_is_that_of_the_definition),
         cmocka_unit_test(avx2_decoding_is_that_of_the_definition),
+        cmocka_unit_test(avx512_decoding_is_that_of_the_definition),
         cmocka_unit_test(a_symbol_that_is_always_there_costs_nothing),
         cmocka_unit_test(what_does_not_fit_is_told),
         cmocka_unit_test(cut_lengthened_or_hostile_streams_are_refused),
-        cmocka_unit_test(noise_gives_symbols_of_the_tables_and_both_decoders_the_same),
+        cmocka_unit_test(noise_gives_symbols_of_the_tables_and_the_best_decoder_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

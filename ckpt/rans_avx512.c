@@ -1,0 +1,96 @@
+/* The rANS decoder for x86 machines with AVX-512: eight lanes a vector, as with AVX2, since sixteen wait longer for one
+ * another; but words go to their lanes in one instruction, and what that leaves free does better than a gather. */
+#include "rans.h"
+
+#include "cpu.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")))
+#define INLINE inline __attribute__((always_inline))
+
+enum { VECTOR_LANES = 8, VECTORS_MAX = RANS_LANES_MAX / VECTOR_LANES };
+
+static TARGET INLINE __m128i look_4(const rans_slot *slots, __m128i at)
+{
+    const uint64_t low = (uint64_t)_mm_cvtsi128_si64(at), high = (uint64_t)_mm_extract_epi64(at, 1);
+    __m128i four = _mm_cvtsi32_si128((int)slots[(uint32_t)low]);
+
+    four = _mm_insert_epi32(four, (int)slots[low >> 32], 1);
+    four = _mm_insert_epi32(four, (int)slots[(uint32_t)high], 2);
+    return _mm_insert_epi32(four, (int)slots[high >> 32], 3);
+}
+
+static TARGET INLINE __m256i look_8(const rans_slot *slots, __m256i at)
+{
+    const __m128i low = look_4(slots, _mm256_castsi256_si128(at));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), look_4(slots, _mm256_extracti128_si256(at, 1)), 1);
+}
+
+static TARGET INLINE __m256i step(__m256i x, const unsigned char **in, unsigned char *symbol,
+                                  const unsigned char *table, const rans_slot *slots)
+{
+    const __m256i tables = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)table));
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(RANS_TOTAL - 1));
+    const __m256i slot = look_8(slots, _mm256_or_si256(_mm256_slli_epi32(tables, RANS_LOG2), low));
+    const __m256i frequency =
+        _mm256_add_epi32(_mm256_and_si256(_mm256_srli_epi32(slot, 8), _mm256_set1_epi32(0xfff)), _mm256_set1_epi32(1));
+
+    _mm_storel_epi64((__m128i *)symbol, _mm256_cvtepi32_epi8(slot));
+    x = _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srli_epi32(x, RANS_LOG2)), _mm256_srli_epi32(slot, 20));
+    /* The next words go, in order, to the lanes that want one. */
+    const __mmask8 want = _mm256_cmplt_epu32_mask(x, _mm256_set1_epi32(RANS_LOW));
+    const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)*in));
+    *in += 2 * (size_t)_mm_popcnt_u32(want);
+    return _mm256_mask_or_epi32(x, want, _mm256_slli_epi32(x, 16), _mm256_maskz_expand_epi32(want, words));
+}
+
+static TARGET INLINE size_t decode(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
+                                   const rans_slot *slots, const unsigned vectors)
+{
+    const unsigned lanes = vectors * VECTOR_LANES;
+    const unsigned char *in = d->in;
+    __m256i x[VECTORS_MAX];
+    size_t i = 0;
+
+    for (unsigned v = 0; v < vectors; v++)
+        x[v] = _mm256_load_si256((const __m256i *)d->state + v);
+    /* Each vector reads 16 bytes and uses at most all of them. */
+    for (; i + lanes <= count && (size_t)(d->end - in) >= 16 * (size_t)vectors; i += lanes)
+        for (unsigned v = 0; v < vectors; v++)
+            x[v] = step(x[v], &in, symbol + i + v * VECTOR_LANES, table + i + v * VECTOR_LANES, slots);
+    for (unsigned v = 0; v < vectors; v++)
+        _mm256_store_si256((__m256i *)d->state + v, x[v]);
+    d->in = in;
+    return i;
+}
+
+static TARGET void decode_avx512(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
+                                 const rans_slot *slots)
+{
+    const size_t to_first = (d->lanes - d->lane) % d->lanes;
+    size_t done = to_first < count ? to_first : count;
+
+    rans_decode_scalar(d, symbol, table, done, slots); /* until the next symbol is that of the first lane */
+    if (d->lanes == RANS_LANES_MAX)
+        done += decode(d, symbol + done, table + done, count - done, slots, VECTORS_MAX);
+    else if (d->lanes == VECTOR_LANES)
+        done += decode(d, symbol + done, table + done, count - done, slots, 1);
+    rans_decode_scalar(d, symbol + done, table + done, count - done, slots);
+}
+
+rans_decode_fn *rans_decode_avx512(void)
+{
+    return cpu_has(CPU_AVX512) ? decode_avx512 : NULL;
+}
+
+#else
+
+rans_decode_fn *rans_decode_avx512(void)
+{
+    return NULL;
+}
+
+#endif
