@@ -11,6 +11,8 @@
 #define BUNDLE_SNAPSHOTS ".ckpt/snapshots/"
 #define BUNDLE_TAGS      ".ckpt/tags/"
 
-#define BUNDLE_PIECE_BYTES ((size_t)1 << 20) /* of a pack in memory at a time */
+/* A checkpoint that comes with a larger one would leave too few for the saves behind it. */
+#define BUNDLE_SEQUENCE_MAX UINT64_C(50000000)
+#define BUNDLE_PIECE_BYTES  ((size_t)1 << 20) /* of a pack in memory at a time */
 
 #endif

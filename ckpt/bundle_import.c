@@ -12,6 +12,7 @@
 
 #include <ckpt/export.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,10 @@ typedef struct importer {
     byte_source source;
     zip_dir dir;
     intent *intent;
+    snapshot snap;
+    char *snapshot_text;
+    size_t snapshot_size;
+    char snapshot_path[FILE_PATH_MAX]; /* where it will stand */
     unsigned char *piece;
     sha256_stream *stream;
     uint64_t done_bytes;
@@ -96,6 +101,62 @@ out:
     return rc;
 }
 
+static int snapshot_read_member(importer *m, const zip_entry *entry, const char *file, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(member_text(&m->snapshot_text, m, entry, SNAPSHOT_BYTES_MAX, err));
+    m->snapshot_size = (size_t)entry->size;
+    TRY(snapshot_decode(&m->snap, m->snapshot_text, m->snapshot_size, err));
+    const snapshot_name name = {m->snap.sequence, m->snap.id};
+    TRY(snapshot_path(m->snapshot_path, m->store->snapshots_dir, &name, err));
+    FAIL_IF(strcmp(path_base(m->snapshot_path), file) != 0, err, CKPT_EDATA, "%.200s is not the name of that snapshot",
+            file);
+    FAIL_IF(m->snap.sequence > BUNDLE_SEQUENCE_MAX, err, CKPT_EDATA,
+            "its checkpoint has the number %" PRIu64 ", which saves do not come to", m->snap.sequence);
+out:
+    return rc;
+}
+
+static int tag_check_member(importer *m, const zip_entry *entry, const char *tag, ckpt_error *err)
+{
+    int rc = 0;
+    char *text = NULL, id[CKPT_ID_SIZE];
+
+    rc = tag_check(tag, err);
+    TRY(rc == CKPT_EUSAGE ? error_recode(err, CKPT_EDATA) : rc);
+    TRY(member_text(&text, m, entry, TAG_TEXT_SIZE, err));
+    sha256_hex(id, &m->snap.id);
+    FAIL_IF(strncmp(text, id, CKPT_ID_SIZE - 1) != 0, err, CKPT_EDATA, "tag %.200s is not of its checkpoint", tag);
+out:
+    free(text);
+    return rc;
+}
+
+/* The checkpoint's own files, before anything is written. */
+static int checkpoint_read(importer *m, ckpt_error *err)
+{
+    int rc = 0;
+    size_t found = 0;
+    const zip_entry *const entries = m->dir.entries;
+
+    for (size_t i = 0; i < m->dir.count; i++)
+        found += member_in(&entries[i], BUNDLE_SNAPSHOTS) != NULL;
+    FAIL_IF(found != 1, err, CKPT_EDATA, "it holds %zu snapshots instead of one", found);
+    for (size_t i = 0; i < m->dir.count; i++) {
+        const char *const file = member_in(&entries[i], BUNDLE_SNAPSHOTS);
+        if (file)
+            TRY(snapshot_read_member(m, &entries[i], file, err));
+    }
+    for (size_t i = 0; i < m->dir.count; i++) {
+        const char *const tag = member_in(&entries[i], BUNDLE_TAGS);
+        if (tag)
+            TRY(tag_check_member(m, &entries[i], tag, err));
+    }
+out:
+    return rc;
+}
+
 /* ---- Packs ---- */
 
 /* Is there room for those that are not there? */
@@ -161,7 +222,7 @@ static int pack_import(importer *m, const zip_entry *entry, const sha256 *name, 
     char path[FILE_PATH_MAX];
     file_tmp tmp = {.fd = -1};
     file_commit_plan plan = {0};
-    pack *there = NULL;
+    pack *there = NULL, *opened = NULL;
 
     TRY(intent_add(m->intent, name, 1, err)); /* before it appears: prune must know whose it is */
     const int found = pack_set_get(&there, m->store->packs, name, NULL);
@@ -171,12 +232,14 @@ static int pack_import(importer *m, const zip_entry *entry, const sha256 *name, 
     }
     TRY(pack_path(path, m->store->packs_dir, name, err));
     TRY(pack_copy(&tmp, m, entry, name, err));
+    TRY(pack_open_file(&opened, tmp.path, entry->name, name,
+                       err)); /* what is no pack is none with the right hash too */
     m->result->packs++;
     m->result->bytes += tmp.size_bytes;
     TRY(file_commit_add(&plan, &tmp, path, found == CKPT_EDATA, err)); /* a damaged one is mended by the way */
     TRY(file_commit(&plan, err));
-    TRY(pack_set_get(&there, m->store->packs, name, err)); /* are its tables right? */
 out:
+    pack_close(opened);
     file_tmp_discard(&tmp);
     file_commit_discard(&plan);
     return rc;
@@ -202,70 +265,27 @@ out:
 
 /* ---- The checkpoint ---- */
 
-/* Is all there that the snapshot needs, and does it fit? */
-static int snapshot_check(const importer *m, const snapshot *snap, ckpt_error *err)
+static int snapshot_commit(importer *m, ckpt_error *err)
 {
     int rc = 0;
-    pack *own = NULL, *other = NULL;
-    sha256 tree;
-
-    TRY(pack_set_get(&own, m->store->packs, &snap->pack, err));
-    TRY(pack_index_tree(&tree, &own->index, err));
-    FAIL_IF(sha256_compare(&tree, &snap->tree) != 0, err, CKPT_EDATA,
-            "the files in the pack are not those of the snapshot");
-    TRY(intent_take(m->intent, own->index.packs, own->index.pack_count, err));
-    for (uint32_t i = 0; i < own->index.pack_count; i++)
-        TRY(pack_set_get(&other, m->store->packs, &own->index.packs[i], err));
-out:
-    if (rc == CKPT_ENOTFOUND)
-        rc = error_recode(err, CKPT_EDATA);
-    return rc;
-}
-
-static int snapshot_import(importer *m, const zip_entry *entry, const char *file, ckpt_error *err)
-{
-    int rc = 0;
-    char *text = NULL, path[FILE_PATH_MAX];
-    snapshot snap = {0};
+    pack *own = NULL;
     file_tmp tmp = {.fd = -1};
     file_commit_plan plan = {0};
 
-    TRY(member_text(&text, m, entry, SNAPSHOT_BYTES_MAX, err));
-    TRY(snapshot_decode(&snap, text, (size_t)entry->size, err));
-    const snapshot_name name = {snap.sequence, snap.id};
-    TRY(snapshot_path(path, m->store->snapshots_dir, &name, err));
-    FAIL_IF(strcmp(path_base(path), file) != 0, err, CKPT_EDATA, "%.200s is not the name of that snapshot", file);
-    TRY(snapshot_check(m, &snap, err));
+    rc = content_snapshot_check(&own, m->store, &m->snap, err);
+    TRY(rc == CKPT_ENOTFOUND ? error_recode(err, CKPT_EDATA) : rc);
+    TRY(intent_take(m->intent, own->index.packs, own->index.pack_count, err));
     TRY(intent_check(m->intent, err)); /* no snapshot may name a pack that is gone */
-    TRY(intent_keep(m->intent, &snap.id, err));
+    TRY(intent_keep(m->intent, &m->snap.id, err));
     TRY(file_tmp_open(&tmp, m->store->tmp_dir, "snapshot", err));
-    TRY(file_tmp_write(&tmp, text, (size_t)entry->size, err));
-    TRY(file_commit_add(&plan, &tmp, path, false, err));
+    TRY(file_tmp_write(&tmp, m->snapshot_text, m->snapshot_size, err));
+    TRY(file_commit_add(&plan, &tmp, m->snapshot_path, false, err));
     TRY(file_commit(&plan, err));
     TRY(intent_check(m->intent, err));
-    sha256_hex(m->result->id, &snap.id);
+    sha256_hex(m->result->id, &m->snap.id);
 out:
     file_tmp_discard(&tmp);
     file_commit_discard(&plan);
-    snapshot_clear(&snap);
-    free(text);
-    return rc;
-}
-
-static int snapshots_import(importer *m, ckpt_error *err)
-{
-    int rc = 0;
-    size_t found = 0;
-
-    for (size_t i = 0; i < m->dir.count; i++)
-        found += member_in(&m->dir.entries[i], BUNDLE_SNAPSHOTS) != NULL;
-    FAIL_IF(found != 1, err, CKPT_EDATA, "it holds %zu snapshots instead of one", found);
-    for (size_t i = 0; i < m->dir.count; i++) {
-        const char *const file = member_in(&m->dir.entries[i], BUNDLE_SNAPSHOTS);
-        if (file)
-            TRY(snapshot_import(m, &m->dir.entries[i], file, err));
-    }
-out:
     return rc;
 }
 
@@ -273,17 +293,11 @@ out:
 static int tags_import(importer *m, ckpt_error *err)
 {
     int rc = 0;
-    char *text = NULL;
 
     for (size_t i = 0; i < m->dir.count; i++) {
         const char *const tag = member_in(&m->dir.entries[i], BUNDLE_TAGS);
         if (!tag)
             continue;
-        TRY(member_text(&text, m, &m->dir.entries[i], TAG_TEXT_SIZE, err));
-        const bool its_own = strncmp(text, m->result->id, CKPT_ID_SIZE - 1) == 0;
-        free(text);
-        text = NULL;
-        FAIL_IF(!its_own, err, CKPT_EDATA, "tag %.200s is not of its checkpoint", tag);
         rc = ckpt_tag_set(m->store, tag, m->result->id, false, err);
         if (rc == CKPT_ECONFIRM) {
             rc = error_clear(err);
@@ -295,7 +309,6 @@ static int tags_import(importer *m, ckpt_error *err)
         m->result->tags++;
     }
 out:
-    free(text);
     return rc;
 }
 
@@ -314,9 +327,10 @@ int ckpt_bundle_import(ckpt_bundle_result *result, ckpt_store *store, const char
     m.stream = sha256_new();
     FAIL_IF_NULL(m.piece && m.stream, err);
     TRY(intent_open(&m.intent, store, err));
+    TRY(checkpoint_read(&m, err));
     TRY(room_check(&m, err));
     TRY(packs_import(&m, err));
-    TRY(snapshots_import(&m, err));
+    TRY(snapshot_commit(&m, err));
     TRY(tags_import(&m, err));
 out:
     if (rc)
@@ -324,6 +338,8 @@ out:
     intent_close(m.intent);
     zip_dir_clear(&m.dir);
     file_close(&m.fd);
+    snapshot_clear(&m.snap);
+    free(m.snapshot_text);
     free(m.piece);
     sha256_free(m.stream);
     store_packs_return(store);

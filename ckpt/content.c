@@ -118,11 +118,9 @@ static bool counts_agree(const snapshot *snap, const pack_index *index)
     return snap->files == index->file_count && snap->raw_bytes == bytes;
 }
 
-/* Takes the snapshot over, but for a failure. */
-static int content_of(ckpt_content **out, ckpt_store *store, snapshot *snap, ckpt_error *err)
+int content_snapshot_check(pack **own, ckpt_store *store, const snapshot *snap, ckpt_error *err)
 {
     int rc = 0;
-    ckpt_content *c = NULL;
     pack *p = NULL, *other = NULL;
     sha256 tree;
 
@@ -133,6 +131,19 @@ static int content_of(ckpt_content **out, ckpt_store *store, snapshot *snap, ckp
     FAIL_IF(!counts_agree(snap, &p->index), err, CKPT_EDATA, "snapshot and pack disagree on files or bytes");
     for (uint32_t i = 0; i < p->index.pack_count; i++)
         TRY(pack_set_get(&other, store->packs, &p->index.packs[i], err));
+    *own = p;
+out:
+    return rc;
+}
+
+/* Takes the snapshot over, but for a failure. */
+static int content_of(ckpt_content **out, ckpt_store *store, snapshot *snap, ckpt_error *err)
+{
+    int rc = 0;
+    ckpt_content *c = NULL;
+    pack *p = NULL;
+
+    TRY(content_snapshot_check(&p, store, snap, err));
     TRY(content_alloc(&c, p->index.file_count, p->index.tensor_count, err));
     c->store = store;
     store_packs_borrow(store);

@@ -1,6 +1,7 @@
 /* Reading a pack: the tables at its end, coded chunks by place, and the check of all its bytes. */
 #include "pack.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,17 +135,24 @@ int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name
     return path_join(out, packs_dir, base, err);
 }
 
-int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err)
+int pack_file_look(bool *there, struct stat *st, const char *path, ckpt_error *err)
+{
+    *there = stat(path, st) == 0;
+    if (*there || errno == ENOENT || errno == ELOOP || errno == ENOTDIR)
+        return 0;
+    return error_errno(err, errno, "look at %s", path);
+}
+
+int pack_open_file(pack **out, const char *path, const char *label, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX], hex[SHA256_HEX_SIZE];
+    char hex[SHA256_HEX_SIZE];
     pack *p = calloc(1, sizeof *p);
 
     *out = NULL;
     FAIL_IF_NULL(p, err);
     p->fd = -1;
     p->name = *name;
-    TRY(pack_path(path, packs_dir, name, err));
     rc = file_open(&p->fd, &p->size, path, err);
     if (rc == CKPT_ENOTFOUND) {
         sha256_hex(hex, name);
@@ -154,7 +162,7 @@ int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error 
     TRY(error_as_damage(rc, err));
     rc = error_as_damage(index_read(p, path, err), err);
     if (rc) {
-        error_prefix(err, "%s", path_base(path));
+        error_prefix(err, "%.200s", label);
         error_where(err, path);
         goto out;
     }
@@ -162,6 +170,18 @@ int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error 
     p = NULL;
 out:
     pack_close(p);
+    return rc;
+}
+
+int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+
+    *out = NULL;
+    TRY(pack_path(path, packs_dir, name, err));
+    TRY(pack_open_file(out, path, path_base(path), name, err));
+out:
     return rc;
 }
 

@@ -225,8 +225,12 @@ typedef struct pack {
 bool pack_name_parse(sha256 *name, const char *file);
 /* Writes packs_dir/<name>.pack. */
 int pack_path(char out[FILE_PATH_MAX], const char *packs_dir, const sha256 *name, ckpt_error *err);
+/* Looks at a file of packs/. *there is false where nothing stands, or a link that leads nowhere. */
+int pack_file_look(bool *there, struct stat *st, const char *path, ckpt_error *err);
 /* Opens packs_dir/<name>.pack and reads its index. CKPT_ENOTFOUND, CKPT_EDATA, CKPT_EVERSION, CKPT_EIO. */
 int pack_open(pack **out, const char *packs_dir, const sha256 *name, ckpt_error *err);
+/* The same of a file anywhere, which errors call `label`. */
+int pack_open_file(pack **out, const char *path, const char *label, const sha256 *name, ckpt_error *err);
 void pack_close(pack *p);
 /* Bytes of the file, as they are. */
 int pack_read_bytes(void *dst, const pack *p, uint64_t offset, size_t size, ckpt_error *err);

@@ -1,6 +1,9 @@
 #include "file_tree.h"
 
+#include "bundle.h"
 #include "bytes.h"
+#include "zip_member.h"
+#include "zip_writer.h"
 
 #include <ckpt/export.h>
 
@@ -217,6 +220,120 @@ static void a_bundle_that_the_quota_has_no_room_for_is_refused(void **state)
     assert_int_equal(count_files(t->other->packs_dir), 0);
 }
 
+/* Writes the bundle anew without its tags: the snapshot changed, and a pack of these bytes beside the others. */
+static void bundle_rewrite(two_stores *t, void (*change)(snapshot *s), const char *more)
+{
+    int fd = -1;
+    uint64_t size = 0, offset;
+    byte_source source;
+    zip_dir dir;
+    tensor_file ignored = {0};
+    file_tmp tmp = {.fd = -1};
+    file_commit_plan plan = {0};
+    zip_writer zip = {.out = &tmp};
+    char path[FILE_PATH_MAX], hex[SHA256_HEX_SIZE];
+    sha256 hash;
+    MUST(file_open(&fd, &size, t->bundle, ERR));
+    byte_source_fd(&source, fd, size, t->bundle);
+    MUST(zip_member_directory(&dir, &ignored, &source, ERR));
+    MUST(file_tmp_open(&tmp, t->f->root, "bundle", ERR));
+    for (size_t i = 0; i < dir.count; i++) {
+        const zip_entry *const entry = &dir.entries[i];
+        const bool is_snapshot = strstr(entry->name, BUNDLE_SNAPSHOTS) != NULL;
+        char *data = malloc(entry->size + 1);
+        size_t data_size = entry->size;
+        assert_non_null(data);
+        if (strstr(entry->name, BUNDLE_TAGS)) {
+            free(data);
+            continue;
+        }
+        MUST(zip_member_locate(&offset, entry, &source, ERR));
+        MUST(source.read(&source, data, offset, data_size, ERR));
+        snprintf(path, sizeof path, "%s", entry->name);
+        if (is_snapshot && change) {
+            snapshot s;
+            MUST(snapshot_decode(&s, data, data_size, ERR));
+            free(data);
+            change(&s);
+            MUST(snapshot_encode(&data, &data_size, &s, ERR));
+            sha256_hex(hex, &s.id);
+            snprintf(path, sizeof path, BUNDLE_SNAPSHOTS "%08u-%s.json", (unsigned)s.sequence, hex);
+            snapshot_clear(&s);
+        }
+        MUST(zip_writer_begin(&zip, path, data_size, 1, ERR));
+        MUST(zip_writer_data(&zip, data, data_size, ERR));
+        MUST(zip_writer_end(&zip, ERR));
+        free(data);
+    }
+    if (more) {
+        sha256_of(&hash, more, strlen(more));
+        sha256_hex(hex, &hash);
+        snprintf(path, sizeof path, BUNDLE_PACKS "%s.pack", hex);
+        MUST(zip_writer_begin(&zip, path, strlen(more), 1, ERR));
+        MUST(zip_writer_data(&zip, more, strlen(more), ERR));
+        MUST(zip_writer_end(&zip, ERR));
+    }
+    MUST(zip_writer_finish(&zip, ERR));
+    MUST(file_commit_add(&plan, &tmp, t->bundle, true, ERR));
+    MUST(file_commit(&plan, ERR));
+    zip_writer_clear(&zip);
+    zip_dir_clear(&dir);
+    file_close(&fd);
+}
+
+/* It is refused, and the store is as sound as before. */
+static void assert_refused(two_stores *t, const char *message)
+{
+    ckpt_error err = {0};
+    assert_int_equal(ckpt_bundle_import(NULL, t->other, t->bundle, &err), CKPT_EDATA);
+    assert_non_null(strstr(err.message, message));
+    assert_verifies(t->other);
+    assert_int_equal(count_files(t->other->snapshots_dir), 0);
+}
+
+static void what_is_no_pack_is_refused_though_its_hash_is_right(void **state)
+{
+    two_stores *const t = *state;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    bundle_rewrite(t, NULL, "no pack at all, but long enough to have had a header and a footer: 48 bytes and 16");
+    assert_refused(t, "does not begin like a pack");
+}
+
+static void is_of_the_last_number(snapshot *s)
+{
+    s->sequence = 99999999;
+}
+
+static void a_checkpoint_that_would_take_the_last_number_is_refused(void **state)
+{
+    two_stores *const t = *state;
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    bundle_rewrite(t, is_of_the_last_number, NULL);
+    assert_refused(t, "which saves do not come to");
+    assert_int_equal(count_files(t->other->packs_dir), 0);
+}
+
+static void has_more_files(snapshot *s)
+{
+    s->files++;
+}
+
+static void has_more_bytes(snapshot *s)
+{
+    s->raw_bytes++;
+}
+
+static void a_snapshot_that_its_pack_contradicts_is_refused(void **state)
+{
+    static void (*const CHANGES[])(snapshot * s) = {has_more_files, has_more_bytes};
+    two_stores *const t = *state;
+    for (size_t i = 0; i < 2; i++) {
+        MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, true, ERR));
+        bundle_rewrite(t, CHANGES[i], NULL);
+        assert_refused(t, "snapshot and pack disagree");
+    }
+}
+
 int main(void)
 {
 #define BUNDLE_TEST(name) cmocka_unit_test_setup_teardown(name, two_setup, two_teardown)
@@ -230,6 +347,9 @@ int main(void)
         BUNDLE_TEST(a_bundle_that_is_cut_off_is_refused),
         BUNDLE_TEST(other_files_are_no_bundles),
         BUNDLE_TEST(a_bundle_that_the_quota_has_no_room_for_is_refused),
+        BUNDLE_TEST(what_is_no_pack_is_refused_though_its_hash_is_right),
+        BUNDLE_TEST(a_checkpoint_that_would_take_the_last_number_is_refused),
+        BUNDLE_TEST(a_snapshot_that_its_pack_contradicts_is_refused),
         BUNDLE_TEST(features_of_its_packs_are_noted_where_it_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
