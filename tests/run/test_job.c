@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +308,64 @@ static void a_process_knows_when_it_began(void **state)
     assert_int_equal(process_start((uint64_t)pid), 0);
 }
 
+static void the_start_of_a_process_is_field_22_of_its_status(void **state)
+{
+    (void)state;
+    uint64_t start = 0;
+    FILE *const f = fopen("/proc/self/stat", "r");
+    assert_non_null(f);
+    for (int field = 1; field < 22; field++) /* this program has no blank in its name */
+        assert_int_equal(fscanf(f, "%*s"), 0);
+    assert_int_equal(fscanf(f, "%" SCNu64, &start), 1);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(process_start((uint64_t)getpid()), start);
+}
+
+static void state_is_kept_where_xdg_state_home_or_home_says(void **state)
+{
+    (void)state;
+    char path[FILE_PATH_MAX], home[FILE_PATH_MAX];
+    const char *const before = getenv("HOME");
+    snprintf(home, sizeof home, "%s", before ? before : "/");
+    assert_int_equal(setenv("HOME", "/somewhere", 1), 0);
+    MUST(job_log_path(path, KIND, "a", ERR));
+    assert_memory_equal(path, dir, strlen(dir));
+    assert_int_equal(setenv("XDG_STATE_HOME", "relative", 1), 0); /* which the specification wants ignored */
+    MUST(job_log_path(path, KIND, "a", ERR));
+    assert_non_null(strstr(path, "/somewhere/.local/state/ckpt/jobs/" KIND "-"));
+    assert_int_equal(setenv("HOME", "relative", 1), 0);
+    assert_int_equal(job_log_path(path, KIND, "a", NULL), CKPT_EUSAGE);
+    assert_int_equal(unsetenv("HOME"), 0);
+    assert_int_equal(job_log_path(path, KIND, "a", NULL), CKPT_EUSAGE);
+    assert_int_equal(setenv("HOME", home, 1), 0);
+    assert_int_equal(setenv("XDG_STATE_HOME", dir, 1), 0);
+}
+
+static void names_that_are_too_long_are_refused(void **state)
+{
+    (void)state;
+    char path[FILE_PATH_MAX], subject[FILE_PATH_MAX + 1], kind[JOB_KIND_SIZE + 1];
+    memset(subject, 'x', sizeof subject);
+    memset(kind, 'x', sizeof kind);
+    subject[FILE_PATH_MAX] = kind[JOB_KIND_SIZE] = 0;
+    assert_int_equal(job_log_path(path, KIND, subject, NULL), CKPT_EUSAGE);
+    assert_int_equal(job_log_path(path, kind, "a", NULL), CKPT_EUSAGE);
+    subject[FILE_PATH_MAX - 1] = kind[JOB_KIND_SIZE - 1] = 0;
+    MUST(job_log_path(path, kind, subject, ERR));
+}
+
+static void a_failure_without_a_message_has_the_name_of_its_code(void **state)
+{
+    (void)state;
+    job *j = NULL;
+    job_status status;
+    MUST(job_open(&j, KIND, "nameless", ERR));
+    job_close(j, CKPT_EIO, NULL);
+    MUST(job_read(&status, KIND, "nameless", ERR));
+    assert_int_equal(status.state, JOB_FAILED);
+    assert_string_equal(status.last_error, ckpt_error_name(CKPT_EIO));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +384,10 @@ int main(void)
         cmocka_unit_test(a_detached_job_that_cannot_begin_tells_its_caller),
         cmocka_unit_test(a_full_log_is_moved_aside_under_whoever_writes_to_it),
         cmocka_unit_test(a_process_knows_when_it_began),
+        cmocka_unit_test(the_start_of_a_process_is_field_22_of_its_status),
+        cmocka_unit_test(state_is_kept_where_xdg_state_home_or_home_says),
+        cmocka_unit_test(names_that_are_too_long_are_refused),
+        cmocka_unit_test(a_failure_without_a_message_has_the_name_of_its_code),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
