@@ -190,30 +190,52 @@ out:
     return rc;
 }
 
+static bool is_of_several_files(const ckpt_content *content)
+{
+    for (size_t i = 1; i < ckpt_content_tensor_count(content); i++)
+        if (ckpt_content_tensor(content, i)->file != ckpt_content_tensor(content, 0)->file)
+            return true;
+    return false;
+}
+
+static int add_tensor(table *t, ckpt_content *content, size_t i, bool is_stored, bool names_file, ckpt_error *err)
+{
+    int rc = 0;
+    const ckpt_tensor_info *const tensor = ckpt_content_tensor(content, i);
+    char text[UNITS_TEXT_SIZE], shape[PRINT_SHAPE_SIZE];
+
+    TRY(table_add(t, print_size(text, tensor->bytes), TABLE_PLAIN, err));
+    if (is_stored)
+        TRY(add_stored(t, content, i, err));
+    TRY(table_add(t, ckpt_dtype_name(tensor->dtype), TABLE_PLAIN, err));
+    TRY(table_add(t, print_shape(shape, tensor->rank, tensor->shape), TABLE_PLAIN, err));
+    TRY(table_add(t, tensor->name, TABLE_PLAIN, err));
+    if (names_file)
+        TRY(table_add(t, ckpt_content_file(content, tensor->file)->path, TABLE_DIM, err));
+out:
+    return rc;
+}
+
 static int print_tensors(const session *s, ckpt_content *content, ckpt_error *err)
 {
-    static const table_column OF_FILE[] = {
-        {"SIZE", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT}, {"SHAPE", TABLE_LEFT}, {"TENSOR", TABLE_NAME}};
+    /* The last is for tensors of several files, which may have the same names. */
+    static const table_column OF_FILES[] = {{"SIZE", TABLE_RIGHT},
+                                            {"DTYPE", TABLE_LEFT},
+                                            {"SHAPE", TABLE_LEFT},
+                                            {"TENSOR", TABLE_NAME},
+                                            {"FILE", TABLE_NAME}};
     static const table_column OF_CHECKPOINT[] = {{"SIZE", TABLE_RIGHT},  {"STORED", TABLE_RIGHT}, {"MODE", TABLE_LEFT},
                                                  {"DEPTH", TABLE_RIGHT}, {"DTYPE", TABLE_LEFT},   {"SHAPE", TABLE_LEFT},
-                                                 {"TENSOR", TABLE_NAME}};
+                                                 {"TENSOR", TABLE_NAME}, {"FILE", TABLE_NAME}};
     int rc = 0;
     table *t = NULL;
-    const bool is_stored = ckpt_content_info(content) != NULL;
+    const bool is_stored = ckpt_content_info(content) != NULL, names_file = is_of_several_files(content);
+    const size_t columns =
+        is_stored ? sizeof(OF_CHECKPOINT) / sizeof(OF_CHECKPOINT[0]) : sizeof(OF_FILES) / sizeof(OF_FILES[0]);
 
-    TRY(table_new(&t, is_stored ? OF_CHECKPOINT : OF_FILE,
-                  is_stored ? sizeof(OF_CHECKPOINT) / sizeof(OF_CHECKPOINT[0]) : sizeof(OF_FILE) / sizeof(OF_FILE[0]),
-                  err));
-    for (size_t i = 0; i < ckpt_content_tensor_count(content); i++) {
-        const ckpt_tensor_info *tensor = ckpt_content_tensor(content, i);
-        char text[UNITS_TEXT_SIZE], shape[PRINT_SHAPE_SIZE];
-        TRY(table_add(t, print_size(text, tensor->bytes), TABLE_PLAIN, err));
-        if (is_stored)
-            TRY(add_stored(t, content, i, err));
-        TRY(table_add(t, ckpt_dtype_name(tensor->dtype), TABLE_PLAIN, err));
-        TRY(table_add(t, print_shape(shape, tensor->rank, tensor->shape), TABLE_PLAIN, err));
-        TRY(table_add(t, tensor->name, TABLE_PLAIN, err));
-    }
+    TRY(table_new(&t, is_stored ? OF_CHECKPOINT : OF_FILES, names_file ? columns : columns - 1, err));
+    for (size_t i = 0; i < ckpt_content_tensor_count(content); i++)
+        TRY(add_tensor(t, content, i, is_stored, names_file, err));
     fputc('\n', stdout);
     TRY(table_write(stdout, t, terminal_columns(stdout), s->color, err));
 out:
@@ -362,7 +384,8 @@ const command CMD_SHOW = {
         "Shows when and as what a checkpoint was saved, and its files with format, size and the first digits of "
         "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file or "
         "folder on disk, which needs no store.\n\n"
-        "With --tensors a row is a tensor. Of a checkpoint STORED is what its bytes take as they are coded, MODE how "
+        "With --tensors a row is a tensor, with its FILE where there are several. Of a checkpoint STORED is what its "
+        "bytes take as they are coded, MODE how "
         "most of them are, and DEPTH how many tensors of earlier checkpoints are decoded on the way to it. Small "
         "tensors are coded together; each has its share. Modes: context, sub, xor, patch and copy take what changed "
         "since "
