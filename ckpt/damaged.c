@@ -8,8 +8,7 @@
 #define NAMESAKES_MAX 1000
 
 /* damaged/<name>, or <name>.1, .2, ... where that is taken. */
-static int kept_path(char out[FILE_PATH_MAX], const ckpt_store *store, const char *name, unsigned number,
-                     ckpt_error *err)
+int damaged_path(char out[FILE_PATH_MAX], const ckpt_store *store, const char *name, unsigned number, ckpt_error *err)
 {
     char numbered[FILE_PATH_MAX];
 
@@ -35,7 +34,7 @@ int damaged_keep(const ckpt_store *store, const char *path, ckpt_error *err)
     TRY(dir_make(store->damaged_dir, err));
     for (unsigned i = 0; exists; i++) {
         FAIL_IF(i == NAMESAKES_MAX, err, CKPT_EUSAGE, "%s holds too many files of one name", store->damaged_dir);
-        TRY(kept_path(kept, store, path_base(path), i, err));
+        TRY(damaged_path(kept, store, path_base(path), i, err));
         if (is_same(kept, path)) /* one that was stopped before it came further */
             break;
         TRY(file_keep(&exists, kept, path, err));

@@ -11,6 +11,9 @@ int damaged_keep(const ckpt_store *store, const char *path, ckpt_error *err);
 /* Moves a file there. */
 int damaged_move(const ckpt_store *store, const char *path, ckpt_error *err);
 
+/* The name under which a file of this name is kept: the first one is number 0. */
+int damaged_path(char out[FILE_PATH_MAX], const ckpt_store *store, const char *name, unsigned number, ckpt_error *err);
+
 typedef struct damaged_count {
     uint64_t files, bytes;
 } damaged_count;

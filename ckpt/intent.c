@@ -242,9 +242,7 @@ static int pack_look(bool *there, const ckpt_store *store, const sha256 *name, c
     struct stat st;
 
     TRY(pack_path(path, store->packs_dir, name, err));
-    *there = stat(path, &st) == 0;
-    if (!*there && errno != ENOENT)
-        rc = error_errno(err, errno, "look at %s", path);
+    TRY(pack_file_look(there, &st, path, err));
 out:
     return rc;
 }

@@ -3,7 +3,6 @@
 #include "array.h"
 #include "fail.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +21,14 @@ static int reach_add(void *payload, const char *file, ckpt_error *err)
     char path[FILE_PATH_MAX];
     struct stat st;
     sha256 name;
+    bool there;
 
     if (!pack_name_parse(&name, file))
         goto out; /* other names in packs/ are not ours to judge */
     TRY(path_join(path, r->store->packs_dir, file, err));
-    if (stat(path, &st)) {
-        rc = errno == ENOENT ? 0 : error_errno(err, errno, "look at %s", path);
+    TRY(pack_file_look(&there, &st, path, err));
+    if (!there)
         goto out;
-    }
     FAIL_IF(r->count == REACH_PACKS_MAX, err, CKPT_EDATA, "more than %d packs", REACH_PACKS_MAX);
     reach_pack *const grown = array_room(r->packs, &r->capacity, (size_t)r->count + 1, sizeof *grown);
     FAIL_IF_NULL(grown, err);

@@ -192,9 +192,9 @@ static int patient_treat(bool *mended, repairer *r, const repair_patient *p, cur
         TRY(unneeded_set_aside(r, p, row, err));
         goto out;
     }
-    *mended = c->kind != CURE_NONE;
-    if (*mended && !r->dry_run)
+    if (c->kind != CURE_NONE && !r->dry_run)
         TRY(cure_apply(c, r, p, err));
+    *mended = c->kind != CURE_NONE;
     if (!*mended)
         TRY(frames_cure(mended, c->state, c->action, r, p, err));
     row->mended = *mended;

@@ -103,8 +103,8 @@ typedef struct cure {
 } cure;
 /* Looks for what gives the pack back, without writing. */
 int cure_find(cure *out, repairer *r, const repair_patient *p, ckpt_error *err);
-/* Makes the pack and puts it in its place. */
-int cure_apply(const cure *c, repairer *r, const repair_patient *p, ckpt_error *err);
+/* Makes the pack and puts it in its place. What turns out not to have its bytes becomes CURE_NONE, with a `state`. */
+int cure_apply(cure *c, repairer *r, const repair_patient *p, ckpt_error *err);
 
 /* ---- repair_frames.c ---- */
 /* Where a pack cannot be had as it was, but each of its damaged frames stands elsewhere: writes it, and the packs that

@@ -1,6 +1,7 @@
 #include "repair.h"
 
 #include "bytes.h"
+#include "damaged.h"
 #include "fail.h"
 #include "pack_format.h"
 #include "pack_parity.h"
@@ -52,6 +53,23 @@ out:
     return rc;
 }
 
+/* Among the files of this name that were kept: there may be several. */
+static int copy_in_damaged(cure *c, const repairer *r, const char *file, const sha256 *name, ckpt_error *err)
+{
+    int rc = 0;
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    for (unsigned i = 0; !c->kind; i++) {
+        TRY(damaged_path(path, r->store, file, i, err));
+        if (lstat(path, &st))
+            break;
+        TRY(copy_try(c, path, name, "damaged/", err));
+    }
+out:
+    return rc;
+}
+
 /* The pack under another pack's name, in damaged/, or in the second store. */
 static int copy_find(cure *c, const repairer *r, const repair_patient *p, ckpt_error *err)
 {
@@ -66,8 +84,8 @@ static int copy_find(cure *c, const repairer *r, const repair_patient *p, ckpt_e
         TRY(copy_try(c, path, &p->name, "a file of another name", err));
     }
     if (!c->kind) {
-        TRY(pack_path(path, r->store->damaged_dir, &p->name, err));
-        TRY(copy_try(c, path, &p->name, "damaged/", err));
+        TRY(pack_path(path, r->store->packs_dir, &p->name, err));
+        TRY(copy_in_damaged(c, r, path_base(path), &p->name, err));
     }
     if (!c->kind && r->other) {
         TRY(pack_path(path, r->other->packs_dir, &p->name, err));
@@ -323,7 +341,7 @@ out:
     return rc;
 }
 
-int cure_apply(const cure *c, repairer *r, const repair_patient *p, ckpt_error *err)
+static int cure_make(const cure *c, repairer *r, const repair_patient *p, ckpt_error *err)
 {
     int rc = 0;
     char path[FILE_PATH_MAX];
@@ -343,5 +361,28 @@ int cure_apply(const cure *c, repairer *r, const repair_patient *p, ckpt_error *
     TRY(repair_commit(r, &tmp, path, err));
 out:
     file_tmp_discard(&tmp);
+    return rc;
+}
+
+int cure_apply(cure *c, repairer *r, const repair_patient *p, ckpt_error *err)
+{
+    int rc;
+    ckpt_error why = {0};
+    cure kept = {0};
+
+    rc = cure_make(c, r, p, &why);
+    /* Two packs that had each other's name: the file that it was to be copied from was just kept. */
+    if (rc == CKPT_ECHANGED && c->kind == CURE_COPY &&
+        copy_in_damaged(&kept, r, path_base(c->from), &p->name, NULL) == 0 && kept.kind) {
+        *c = kept;
+        rc = cure_make(c, r, p, &why);
+    }
+    if (rc == CKPT_EDATA || rc == CKPT_ECHANGED || rc == CKPT_ENOTFOUND) {
+        *c = (cure){.kind = CURE_NONE};
+        REPAIR_SAY(c->state, "what seemed to give it back does not: %s", why.message);
+        return 0;
+    }
+    if (rc && err)
+        *err = why;
     return rc;
 }

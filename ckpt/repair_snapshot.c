@@ -305,6 +305,8 @@ static int rebuild_exactly(ckpt_repair_row *row, repairer *r, remains *m, const 
     bool put;
 
     TRY(snapshot_put(&put, r, &m->snap, own, m->name, err));
+    if (put && m->snap.sequence != m->name->sequence && !r->dry_run) /* a copy under a number that is not its own */
+        TRY(snapshot_set_aside(r, m->name, err));
     REPAIR_SAY(row->action, "%s",
                !put          ? REMOVED_MEANWHILE
                : m->one_byte ? "written as it was: its id tells which byte was wrong"

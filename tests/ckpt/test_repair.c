@@ -1,5 +1,7 @@
 #include "repair_fixture.h"
 
+#include "bytes.h"
+
 /* ---- Without a second source: what follows from the rest ---- */
 
 static void a_sound_store_is_left_as_it_is(void **state)
@@ -166,6 +168,55 @@ static void damage_of_pack_and_parity_together_is_rebuilt(void **state)
     assert_restores(f, saved.id, file);
 }
 
+/* Lets the parity say of the block with that byte of the pack that it is good as it is. */
+static void parity_lie(const char *path, const sha256 *name, const char *pack_file, off_t byte)
+{
+    size_t size, pack_size;
+    char *text, *pack_text;
+    pack_parity p;
+    MUST(file_read_all(&text, &size, path, SIZE_MAX, ERR));
+    MUST(file_read_all(&pack_text, &pack_size, pack_file, SIZE_MAX, ERR));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    MUST(pack_parity_take(&p, fd, size, name, ERR));
+    const uint64_t block = (uint64_t)byte / p.layout.block_size;
+    unsigned char *const head = (unsigned char *)text;
+    store_u64(head + 64 + 8 * block, xxh64_of(pack_text + block * p.layout.block_size, p.layout.block_size));
+    store_u64(head + p.blocks_offset - 8, xxh64_of(head, p.blocks_offset - 8));
+    memcpy(text + p.blocks_offset + p.layout.parity_blocks * p.layout.block_size, head, p.blocks_offset);
+    write_bytes(path, text, size);
+    pack_parity_close(&p);
+    free(pack_text);
+    free(text);
+}
+
+static void parity_that_lies_gives_nothing_and_keeps_nothing_else_from_being_mended(void **state)
+{
+    fixture *const f = *state;
+    char file[FILE_PATH_MAX], path[FILE_PATH_MAX], other[FILE_PATH_MAX], parity[FILE_PATH_MAX];
+    char before[FILE_PATH_MAX];
+    sha256 name;
+    ckpt_repair_result result;
+    noise_saved(file, f, 1, 0.2);
+    own_pack(&name, f, "latest");
+    own_pack_file(path, f, "latest");
+    MUST(pack_parity_path(parity, f->store->parity_dir, &name, ERR));
+    const ckpt_save_result honest = noise_saved(file, f, 2, 0.2);
+    own_pack_file(other, f, "latest");
+    flip_bit(path, 5000);
+    flip_bit(other, 5000);
+    parity_lie(parity, &name, path, 5000);
+    join(before, f->root, "before.pack");
+    file_copy(before, path);
+    assert_int_equal(repair(&result, f), CKPT_EDATA);
+    assert_int_equal(result.damaged, 2);
+    assert_int_equal(result.mended, 1);
+    ckpt_repair_result_clear(&result);
+    assert_same_bytes(before, path);
+    assert_restores(f, honest.id, file);
+    assert_int_equal(count_files(f->store->tmp_dir), 0);
+}
+
 static void damaged_parity_of_a_sound_pack_is_found_and_made_anew(void **state)
 {
     fixture *const f = *state;
@@ -194,12 +245,18 @@ static void parity_is_added_to_packs_that_have_none(void **state)
     fixture *const f = *state;
     char file[FILE_PATH_MAX], path[FILE_PATH_MAX];
     const ckpt_repair_options options = {.size = sizeof options, .parity = 0.1};
+    const ckpt_repair_options only_look = {.size = sizeof options, .parity = 0.1, .dry_run = true};
     ckpt_repair_result result;
     const ckpt_save_result saved = noise_saved(file, f, 1, 0);
     noise_saved(path, f, 2, 0.05);
+    assert_int_equal(repair_with(&result, f, &only_look), 0);
+    const uint64_t bytes = result.parity_bytes;
+    ckpt_repair_result_clear(&result);
+    assert_int_equal(count_files(f->store->parity_dir), 1);
     assert_int_equal(repair_with(&result, f, &options), 0);
     assert_int_equal(result.parity_packs, 1);
     assert_true(result.parity_bytes > NOISE_BYTES / 10);
+    assert_int_equal(result.parity_bytes, bytes);
     ckpt_repair_result_clear(&result);
     assert_int_equal(count_files(f->store->parity_dir), 2);
     own_pack_file(path, f, saved.id);
@@ -208,6 +265,37 @@ static void parity_is_added_to_packs_that_have_none(void **state)
     char *config = read_text(f->store->config_path);
     assert_non_null(strstr(config, "compatible = parity"));
     free(config);
+}
+
+/* Called while packs are read: another program removes one that nothing needs. */
+static int prune_meanwhile(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    const char *const path = payload;
+    (void)total_bytes;
+    if (done_bytes > NOISE_BYTES * 3 / 2)
+        (void)unlink(path);
+    return 0;
+}
+
+static void a_pack_that_is_pruned_while_parity_is_added_gets_none(void **state)
+{
+    fixture *const f = *state;
+    char file[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    const ckpt_repair_options options = {.size = sizeof options, .parity = 0.1};
+    ckpt_repair_result result;
+    ckpt_store *store = NULL;
+    const ckpt_save_result first = noise_saved(file, f, 1, 0);
+    own_pack_file(path, f, "latest");
+    noise_saved(file, f, 2, 0);
+    MUST(ckpt_remove(f->store, first.id, true, ERR));
+    const ckpt_open_options open = {.size = sizeof open, .threads = 1, .progress = prune_meanwhile, .payload = path};
+    MUST(ckpt_store_open(&store, f->store->path, &open, ERR));
+    MUST(ckpt_repair(&result, store, &options, ERR));
+    assert_int_equal(result.parity_packs, 1);
+    ckpt_repair_result_clear(&result);
+    ckpt_store_close(store);
+    assert_int_equal(count_files(f->store->parity_dir), 1);
+    assert_int_equal(verify_at(f, CKPT_VERIFY_READ), 0);
 }
 
 static void parity_of_the_config_is_written_by_every_save_and_goes_with_its_pack(void **state)
@@ -265,6 +353,39 @@ static void a_pack_under_a_wrong_name_gets_its_own(void **state)
         assert_int_equal(verify_at(f, CKPT_VERIFY_FULL), 0);
         assert_restores(f, saved.id, file);
     }
+}
+
+static void packs_that_have_each_others_names_change_them(void **state)
+{
+    fixture *const f = *state;
+    char file[FILE_PATH_MAX], a[FILE_PATH_MAX], b[FILE_PATH_MAX], between[FILE_PATH_MAX];
+    ckpt_repair_result result;
+    noise_saved(file, f, 1, 0);
+    own_pack_file(a, f, "latest");
+    noise_saved(file, f, 2, 0);
+    own_pack_file(b, f, "latest");
+    join(between, f->root, "between.pack");
+    assert_int_equal(rename(a, between), 0);
+    assert_int_equal(rename(b, a), 0);
+    assert_int_equal(rename(between, b), 0);
+    assert_int_equal(repair(&result, f), 0);
+    assert_int_equal(result.mended, 2);
+    ckpt_repair_result_clear(&result);
+    assert_int_equal(verify_at(f, CKPT_VERIFY_FULL), 0);
+}
+
+static void a_link_that_leads_to_itself_is_no_pack_and_hurts_no_other(void **state)
+{
+    fixture *const f = *state;
+    char file[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    const ckpt_save_result first = noise_saved(file, f, 1, 0);
+    noise_saved(path, f, 2, 1);
+    own_pack_file(path, f, "latest");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(path_base(path), path), 0);
+    assert_int_equal(verify_at(f, CKPT_VERIFY_FULL), CKPT_EDATA);
+    assert_restores(f, first.id, file);
+    assert_mends(f, "pack", "rebuilt from its parity");
 }
 
 static void a_second_copy_under_a_wrong_name_is_set_aside(void **state)
@@ -403,13 +524,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_damage_than_parity_is_left_alone, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(a_lost_pack_is_rebuilt_from_as_much_parity, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(damage_of_pack_and_parity_together_is_rebuilt, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(parity_that_lies_gives_nothing_and_keeps_nothing_else_from_being_mended,
+                                        tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(damaged_parity_of_a_sound_pack_is_found_and_made_anew, tree_setup,
                                         tree_teardown),
         cmocka_unit_test_setup_teardown(parity_is_added_to_packs_that_have_none, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(a_pack_that_is_pruned_while_parity_is_added_gets_none, tree_setup,
+                                        tree_teardown),
         cmocka_unit_test_setup_teardown(parity_of_the_config_is_written_by_every_save_and_goes_with_its_pack,
                                         tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(settings_that_make_no_sense_are_refused, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(a_pack_under_a_wrong_name_gets_its_own, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(packs_that_have_each_others_names_change_them, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(a_link_that_leads_to_itself_is_no_pack_and_hurts_no_other, tree_setup,
+                                        tree_teardown),
         cmocka_unit_test_setup_teardown(a_second_copy_under_a_wrong_name_is_set_aside, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(a_damaged_pack_that_nothing_needs_is_set_aside_and_never_deleted, tree_setup,
                                         tree_teardown),

@@ -37,6 +37,20 @@ static void a_wrong_byte_of_a_snapshot_is_put_right(void **state)
     assert_restores(f, saved.id, file);
 }
 
+static void a_copy_of_a_snapshot_under_another_number_is_set_aside(void **state)
+{
+    fixture *const f = *state;
+    char file[FILE_PATH_MAX], path[FILE_PATH_MAX], copy[FILE_PATH_MAX];
+    const ckpt_save_result saved = saved_with_all(file, f);
+    snapshot_file(path, f, "latest");
+    snprintf(copy, sizeof copy, "%s/10000001%s", f->store->snapshots_dir, path_base(path) + 8);
+    file_copy(copy, path);
+    assert_int_equal(verify_at(f, CKPT_VERIFY_NAMES), CKPT_EDATA);
+    assert_mends(f, "snapshot", "written as it was");
+    assert_int_equal(count_files(f->store->snapshots_dir), 1);
+    assert_restores(f, saved.id, file);
+}
+
 static void a_snapshot_that_lost_the_name_of_its_pack_finds_it_by_its_files(void **state)
 {
     fixture *const f = *state;
@@ -183,6 +197,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_wrong_byte_of_a_snapshot_is_put_right, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(a_copy_of_a_snapshot_under_another_number_is_set_aside, tree_setup,
+                                        tree_teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_that_lost_the_name_of_its_pack_finds_it_by_its_files, tree_setup,
                                         tree_teardown),
         cmocka_unit_test_setup_teardown(a_lost_snapshot_is_made_anew_from_the_only_spare_pack, tree_setup,
