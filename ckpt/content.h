@@ -88,7 +88,7 @@ struct ckpt_content {
  * still be read. CKPT_ENOTFOUND when a part of it is missing. */
 int content_open_snapshot(ckpt_content **out, ckpt_store *store, const snapshot_name *name, ckpt_error *err);
 
-/* Is all there that the snapshot needs, and do they agree on it? Gives its own pack. CKPT_ENOTFOUND: a pack is missing. */
+/* Is all there that the snapshot needs, and do they agree? Gives its own pack. CKPT_ENOTFOUND: a pack is missing. */
 int content_snapshot_check(pack **own, ckpt_store *store, const snapshot *snap, ckpt_error *err);
 /* Room for so many files and tensors; none are there yet. */
 int content_alloc(ckpt_content **out, size_t files, size_t tensors, ckpt_error *err);
