@@ -385,12 +385,10 @@ const command CMD_SHOW = {
         "their SHA-256. Without a name it is `latest`. What is no name of a checkpoint is taken as a file or "
         "folder on disk, which needs no store.\n\n"
         "With --tensors a row is a tensor, with its FILE where there are several. Of a checkpoint STORED is what its "
-        "bytes take as they are coded, MODE how "
-        "most of them are, and DEPTH how many tensors of earlier checkpoints are decoded on the way to it. Small "
-        "tensors are coded together; each has its share. Modes: context, sub, xor, patch and copy take what changed "
-        "since "
-        "an earlier checkpoint; symbols, planes, palette, constant and zstd shrink a tensor by itself; stored is as it "
-        "was.",
+        "bytes take as they are coded, MODE how most of them are, and DEPTH how many tensors of earlier checkpoints "
+        "are decoded on the way to it. Small tensors are coded together; each has its share. Modes: context, sub, "
+        "xor, patch and copy take what changed since an earlier checkpoint; symbols, planes, palette, constant and "
+        "zstd shrink a tensor by itself; stored is as it was.",
     .examples = "ckpt show\tthe newest checkpoint\n"
                 "ckpt show best --tensors\twith all its tensors\n"
                 "ckpt show model.pt -t\twhat is in a file\n",
