@@ -357,18 +357,24 @@ out:
     return rc;
 }
 
-/* Are all that may be in the store already really there? */
-static bool all_known(watch *w, watch_item *const *items, size_t count)
+/* Is it in the store as it is? Where an earlier watch may have saved it, the store is asked. */
+static bool is_known(const watch *w, const watch_item *item, int64_t step)
+{
+    bool same = false;
+
+    if (item->has_saved && item->fresh_ms == WATCH_NEVER)
+        return true;
+    return item->doubt && watch_known(&same, w->store, item->path, saved_name(w, item->path), step, NULL) == 0 && same;
+}
+
+static bool all_known(const watch *w, watch_item *const *items, size_t count)
 {
     bool known = true;
     int64_t step, epoch;
 
     steps_of(&step, &epoch, items, count);
     for (size_t i = 0; known && i < count; i++)
-        known =
-            (items[i]->has_saved && items[i]->fresh_ms == WATCH_NEVER) ||
-            (items[i]->doubt &&
-             watch_known(&known, w->store, items[i]->path, saved_name(w, items[i]->path), step, NULL) == 0 && known);
+        known = is_known(w, items[i], step);
     return known;
 }
 
