@@ -258,6 +258,36 @@ static void too_much_loss_is_refused_before_anything_is_written(void **state)
     free(m.bytes);
 }
 
+/* The parity of the last group, of its blocks as the layout says them, in place of the last one zeros. */
+static void blocks_that_a_group_lacks_count_as_zeros(void **state)
+{
+    (void)state;
+    medium m = {0};
+    medium_make(&m, 1500000, 0.05);
+    const parity_layout *const l = &m.layout;
+    const uint32_t last = l->group_count - 1;
+    parity_code *code = NULL;
+    unsigned char *data[PARITY_GROUP_MAX], *parity[PARITY_GROUP_MAX];
+    unsigned char *const zeros = calloc(1, l->block_size), *const made = calloc(l->parity_count, l->block_size);
+    assert_non_null(zeros);
+    assert_non_null(made);
+    assert_int_equal((l->data_count - 1) * l->group_count + last, l->data_blocks); /* behind the last one */
+    for (unsigned i = 0; i < l->data_count - 1; i++)
+        data[i] = m.bytes + ((size_t)i * l->group_count + last) * l->block_size;
+    data[l->data_count - 1] = zeros;
+    for (unsigned i = 0; i < l->parity_count; i++)
+        parity[i] = made + (size_t)i * l->block_size;
+    MUST(parity_code_new(&code, l->data_count, l->parity_count, ERR));
+    parity_encode(parity, code, data, l->block_size);
+    for (unsigned i = 0; i < l->parity_count; i++)
+        assert_memory_equal(m.bytes + (l->data_blocks + (size_t)i * l->group_count + last) * l->block_size, parity[i],
+                            l->block_size);
+    parity_code_free(code);
+    free(made);
+    free(zeros);
+    free(m.bytes);
+}
+
 static void parity_takes_little_more_than_its_share(void **state)
 {
     (void)state;
@@ -307,6 +337,7 @@ int main(void)
         cmocka_unit_test(groups_beyond_the_field_are_refused),
         cmocka_unit_test(a_lost_range_of_the_share_is_rebuilt_wherever_it_begins),
         cmocka_unit_test(too_much_loss_is_refused_before_anything_is_written),
+        cmocka_unit_test(blocks_that_a_group_lacks_count_as_zeros),
         cmocka_unit_test(parity_takes_little_more_than_its_share),
         cmocka_unit_test(layouts_that_make_no_sense_are_refused),
     };
