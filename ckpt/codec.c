@@ -42,6 +42,7 @@ int codec_new(codec **out, ckpt_error *err)
     c->kernel = plane_kernel_best();
     c->context_kernel = context_kernel_best();
     c->rans_decode = rans_decode_best();
+    c->rans_rounds = rans_encode_avx512();
     *out = c;
     c = NULL;
 out:

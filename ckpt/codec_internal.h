@@ -43,6 +43,7 @@ struct codec {
     unsigned char *trial;  /* CODEC_SAMPLE_BYTES: coded samples, which only their size is wanted of */
     const context_kernel *context_kernel;
     rans_decode_fn *rans_decode;
+    rans_encode_fn *rans_rounds; /* may be NULL */
     context_scratch *context;
     size_t fault_count; /* see codec_faults */
 };

@@ -281,7 +281,7 @@ static void write_all(size_t *used, unsigned char *out, size_t capacity, codec *
     at += h->bits_size;
     for (unsigned t = 0; t < s->side.table_count; t++)
         rans_symbols_fill(s->symbols + t * RANS_SYMBOLS_MAX, s->side.frequency[t], s->side.alphabet.count);
-    rans_encode(&rans_size, out + at, capacity - at, s->symbols, s->symbol, s->level, count, lanes);
+    rans_encode(&rans_size, out + at, capacity - at, c->rans_rounds, s->symbols, s->symbol, s->level, count, lanes);
     if (rans_size == SIZE_MAX)
         return;
     memmove(out + at, out + capacity - rans_size, rans_size);

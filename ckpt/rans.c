@@ -46,32 +46,53 @@ void rans_symbols_fill(rans_symbol symbols[], const uint16_t frequency[], unsign
     }
 }
 
-void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, const rans_symbol *symbols,
-                 const unsigned char *symbol, const unsigned char *table, size_t count, unsigned lanes)
+/* Codes symbols `from` to `to` - 1, the last first; false: they do not fit. */
+static bool encode_range(unsigned char **out, uint32_t state[RANS_LANES_MAX], const unsigned char *dst,
+                         const rans_symbol *symbols, const unsigned char *symbol, const unsigned char *table,
+                         size_t from, size_t to, size_t mask)
+{
+    unsigned char *at = *out;
+
+    for (size_t i = to; i-- > from;) {
+        const rans_symbol *const s = &symbols[table[i] * RANS_SYMBOLS_MAX + symbol[i]];
+        uint32_t x = state[i & mask];
+
+        assert(s->limit > 0);
+        if (at - dst < 2)
+            return false; /* the states at the end need more than this */
+        /* Whether it overflows is a matter of chance, so no branch depends on it. */
+        const uint32_t full = x >= s->limit;
+        store_u16(at - 2, (uint16_t)x);
+        at -= 2 * full;
+        x >>= 16 * full;
+        const uint32_t quotient = (uint32_t)((uint64_t)x * s->reciprocal >> 32) >> s->shift;
+        state[i & mask] = x + s->bias + quotient * s->complement;
+    }
+    *out = at;
+    return true;
+}
+
+void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, rans_encode_fn *rounds,
+                 const rans_symbol *symbols, const unsigned char *symbol, const unsigned char *table, size_t count,
+                 unsigned lanes)
 {
     uint32_t state[RANS_LANES_MAX];
     unsigned char *out = dst + capacity;
     const size_t mask = lanes - 1;
+    size_t left = count;
 
     assert(lanes > 0 && lanes <= RANS_LANES_MAX && (lanes & mask) == 0);
     *coded_size = SIZE_MAX;
     for (unsigned lane = 0; lane < lanes; lane++)
         state[lane] = RANS_LOW;
-    for (size_t i = count; i-- > 0;) {
-        const rans_symbol *const s = &symbols[table[i] * RANS_SYMBOLS_MAX + symbol[i]];
-        uint32_t x = state[i & mask];
-
-        assert(s->limit > 0);
-        if (out - dst < 2)
-            return; /* the states at the end need more than this */
-        /* Whether it overflows is a matter of chance, so no branch depends on it. */
-        const uint32_t full = x >= s->limit;
-        store_u16(out - 2, (uint16_t)x);
-        out -= 2 * full;
-        x >>= 16 * full;
-        const uint32_t quotient = (uint32_t)((uint64_t)x * s->reciprocal >> 32) >> s->shift;
-        state[i & mask] = x + s->bias + quotient * s->complement;
+    if (rounds && lanes == RANS_LANES_MAX) {
+        left -= count % RANS_LANES_MAX;
+        if (!encode_range(&out, state, dst, symbols, symbol, table, left, count, mask))
+            return;
+        left = rounds(&out, state, dst, symbols, symbol, table, left);
     }
+    if (!encode_range(&out, state, dst, symbols, symbol, table, 0, left, mask))
+        return;
     if ((size_t)(out - dst) < 4 * (size_t)lanes)
         return;
     for (unsigned lane = lanes; lane-- > 0;) {

@@ -38,10 +38,18 @@ typedef struct rans_symbol {
 } rans_symbol;
 void rans_symbols_fill(rans_symbol symbols[], const uint16_t frequency[], unsigned symbol_count);
 
+/* A faster way through whole rounds of RANS_LANES_MAX lanes, the last of `count` symbols first, for as long as there is
+ * room between dst and *out for all that they may take; returns how many symbols are left. */
+typedef size_t rans_encode_fn(unsigned char **out, uint32_t state[RANS_LANES_MAX], const unsigned char *dst,
+                              const rans_symbol *symbols, const unsigned char *symbol, const unsigned char *table,
+                              size_t count);
+rans_encode_fn *rans_encode_avx512(void); /* NULL: not this machine */
+
 /* Codes symbol[i] with the table table[i], whose symbols begin at symbols[table[i] * RANS_SYMBOLS_MAX], towards the
- * front from dst + capacity on. *coded_size is SIZE_MAX when they do not fit. */
-void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, const rans_symbol *symbols,
-                 const unsigned char *symbol, const unsigned char *table, size_t count, unsigned lanes);
+ * front from dst + capacity on; `rounds` may be NULL. *coded_size is SIZE_MAX when they do not fit. */
+void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, rans_encode_fn *rounds,
+                 const rans_symbol *symbols, const unsigned char *symbol, const unsigned char *table, size_t count,
+                 unsigned lanes);
 
 /* A stream that is being decoded. */
 typedef struct rans_decoder {

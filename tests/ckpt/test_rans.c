@@ -14,7 +14,8 @@ enum { COUNT_MAX = 5000, CODED_MAX = 4 * RANS_LANES_MAX + 2 * COUNT_MAX };
 static uint16_t frequency[RANS_TABLES_MAX][RANS_SYMBOLS_MAX];
 static rans_symbol symbols[RANS_TABLES_MAX * RANS_SYMBOLS_MAX];
 static rans_slot slots[RANS_TABLES_MAX * RANS_TOTAL];
-static unsigned char symbol[COUNT_MAX], table[COUNT_MAX], coded[CODED_MAX + 64], slow[COUNT_MAX], back[COUNT_MAX + 1];
+static unsigned char symbol[COUNT_MAX], table[COUNT_MAX], coded[CODED_MAX + 64], fast_coded[CODED_MAX], slow[COUNT_MAX],
+    back[COUNT_MAX + 1];
 
 /* Table 0 has one symbol, table 1 all of them, the others some, one of them most of the time. */
 static void make_tables(uint64_t seed)
@@ -41,13 +42,17 @@ static void make_symbols(size_t count, uint64_t seed)
     }
 }
 
+/* With vectors, where there are any, as without. */
 static size_t encode(size_t count, unsigned lanes)
 {
-    size_t size = 0;
+    size_t size = 0, fast = 0;
 
-    rans_encode(&size, coded, CODED_MAX, symbols, symbol, table, count, lanes);
+    rans_encode(&size, coded, CODED_MAX, NULL, symbols, symbol, table, count, lanes);
     assert_true(size <= CODED_MAX);
     memmove(coded, coded + CODED_MAX - size, size);
+    rans_encode(&fast, fast_coded, CODED_MAX, rans_encode_avx512(), symbols, symbol, table, count, lanes);
+    assert_int_equal(fast, size);
+    assert_memory_equal(fast_coded + CODED_MAX - size, coded, size);
     return size;
 }
 
@@ -142,19 +147,27 @@ static void a_symbol_that_is_always_there_costs_nothing(void **state)
 
 static void what_does_not_fit_is_told(void **state)
 {
+    rans_encode_fn *const ways[] = {NULL, rans_encode_avx512()};
     (void)state;
     make_tables(2);
     make_symbols(3000, 3);
     const size_t size = encode(3000, 32);
-    size_t again = 0;
-    memset(coded, 0x5a, sizeof coded);
-    rans_encode(&again, coded, size, symbols, symbol, table, 3000, 32);
-    assert_int_equal(again, size);
-    rans_encode(&again, coded, size - 1, symbols, symbol, table, 3000, 32);
-    assert_true(again == SIZE_MAX);
-    rans_encode(&again, coded, 127, symbols, symbol, table, 0, 32);
-    assert_true(again == SIZE_MAX);
-    assert_int_equal(coded[size], 0x5a);
+    for (size_t way = 0; way < 2; way++) {
+        size_t again = 0;
+        memset(coded, 0x5a, sizeof coded);
+        rans_encode(&again, coded, size, ways[way], symbols, symbol, table, 3000, 32);
+        assert_int_equal(again, size);
+        assert_memory_equal(coded, fast_coded + CODED_MAX - size, size);
+        for (size_t lack = 1; lack < size; lack++) {
+            memset(coded, 0x5a, lack);
+            rans_encode(&again, coded + lack, size - lack, ways[way], symbols, symbol, table, 3000, 32);
+            assert_true(again == SIZE_MAX);
+            assert_int_equal(coded[lack - 1], 0x5a); /* nothing is written in front */
+        }
+        rans_encode(&again, coded, 127, ways[way], symbols, symbol, table, 0, 32);
+        assert_true(again == SIZE_MAX);
+        assert_int_equal(coded[size], 0x5a);
+    }
 }
 
 static void cut_lengthened_or_hostile_streams_are_refused(void **state)
