@@ -284,7 +284,7 @@ const command CMD_STATS = {
         "alone frees that.\n\n"
         "--modes: in how many chunks of 1 MiB which way of coding was taken. Bytes without a pattern are those of "
         "planes (the n-th bytes of all values of a chunk, or of their differences from what it is stored against) with "
-        "an order-0 entropy above 7.9 bits a byte, measured on up to 32 chunks chosen by chance.",
+        "an order-0 entropy above 7.9 bits a byte, measured on up to 32 chunks chosen at random.",
     .options = OPTIONS,
     .examples = "ckpt stats\ttotals and classes\n"
                 "ckpt stats --checkpoints\twhat to remove when the disk is short\n"
