@@ -3,9 +3,12 @@
 
 #include "content.h"
 #include "feature.h"
+#include "save_internal.h"
+#include "setting.h"
 #include "usage.h"
 #include "zip_member.h"
 
+#include "checked.h"
 #include "fail.h"
 #include "ini.h"
 #include "units.h"
@@ -32,6 +35,7 @@ typedef struct importer {
     unsigned char *piece;
     sha256_stream *stream;
     uint64_t done_bytes;
+    double parity; /* share, as config.ini says */
 } importer;
 
 /* What stands behind the folder in the name of a member; NULL: it is in another one, or no file. */
@@ -172,8 +176,10 @@ static int room_check(const importer *m, ckpt_error *err)
     for (size_t i = 0; i < m->dir.count; i++) {
         const char *const file = member_in(&m->dir.entries[i], BUNDLE_PACKS);
         if (file && pack_name_parse(&name, file) && pack_set_get(&there, m->store->packs, &name, NULL))
-            needed += m->dir.entries[i].size; /* all members lie in one file, so the sum fits */
+            FAIL_IF(!checked_add(&needed, needed, m->dir.entries[i].size), err, CKPT_EDATA,
+                    "its packs are larger than any disk");
     }
+    needed += (uint64_t)(m->parity * (double)needed);
     TRY(ckpt_usage_get(&usage, m->store, err));
     const uint64_t room = usage_room(&usage);
     format_size(a, needed);
@@ -215,28 +221,28 @@ out:
     return rc;
 }
 
-/* The bytes of a pack that the store has already are not read. */
+/* The bytes of a pack that the store has already are not read; of one that is damaged there, what is replaced is kept.
+ */
 static int pack_import(importer *m, const zip_entry *entry, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
-    char path[FILE_PATH_MAX];
+    uint64_t bytes;
     file_tmp tmp = {.fd = -1};
     file_commit_plan plan = {0};
     pack *there = NULL, *opened = NULL;
 
     TRY(intent_add(m->intent, name, 1, err)); /* before it appears: prune must know whose it is */
-    const int found = pack_set_get(&there, m->store->packs, name, NULL);
-    if (found == 0) {
+    if (pack_set_get(&there, m->store->packs, name, NULL) == 0) {
         m->result->packs_there++;
         goto out;
     }
-    TRY(pack_path(path, m->store->packs_dir, name, err));
     TRY(pack_copy(&tmp, m, entry, name, err));
-    TRY(pack_open_file(&opened, tmp.path, entry->name, name,
-                       err)); /* what is no pack is none with the right hash too */
+    /* What is no pack is none with the right hash too. */
+    TRY(pack_open_file(&opened, tmp.path, entry->name, name, err));
+    TRY(features_announce(m->store, pack_index_features(&opened->index), err));
+    TRY(save_place_pack(&plan, &bytes, m->store, &tmp, name, m->parity, err));
     m->result->packs++;
-    m->result->bytes += tmp.size_bytes;
-    TRY(file_commit_add(&plan, &tmp, path, found == CKPT_EDATA, err)); /* a damaged one is mended by the way */
+    m->result->bytes += bytes;
     TRY(file_commit(&plan, err));
 out:
     pack_close(opened);
@@ -248,16 +254,12 @@ out:
 static int packs_import(importer *m, ckpt_error *err)
 {
     int rc = 0;
-    pack *p = NULL;
     sha256 name;
 
     for (size_t i = 0; i < m->dir.count; i++) {
         const char *const file = member_in(&m->dir.entries[i], BUNDLE_PACKS);
-        if (!file || !pack_name_parse(&name, file))
-            continue;
-        TRY(pack_import(m, &m->dir.entries[i], &name, err));
-        TRY(pack_set_get(&p, m->store->packs, &name, err));
-        TRY(features_announce(m->store, pack_index_features(&p->index), err));
+        if (file && pack_name_parse(&name, file))
+            TRY(pack_import(m, &m->dir.entries[i], &name, err));
     }
 out:
     return rc;
@@ -328,6 +330,7 @@ int ckpt_bundle_import(ckpt_bundle_result *result, ckpt_store *store, const char
     FAIL_IF_NULL(m.piece && m.stream, err);
     TRY(intent_open(&m.intent, store, err));
     TRY(checkpoint_read(&m, err));
+    TRY(setting_parity(&m.parity, store, err));
     TRY(room_check(&m, err));
     TRY(packs_import(&m, err));
     TRY(snapshot_commit(&m, err));

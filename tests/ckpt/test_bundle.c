@@ -2,6 +2,7 @@
 
 #include "bundle.h"
 #include "bytes.h"
+#include "lease.h"
 #include "zip_member.h"
 #include "zip_writer.h"
 
@@ -211,6 +212,76 @@ static void features_of_its_packs_are_noted_where_it_comes(void **state)
     free(config);
 }
 
+/* Holds the lease `prune` from the first piece that is copied, so that noting features has to wait for it. */
+typedef struct holder {
+    const ckpt_store *store;
+    lease *held;
+    size_t packs_then; /* there while it waits */
+    bool waited;
+} holder;
+
+static int hold(void *payload, uint64_t done_bytes, uint64_t total_bytes)
+{
+    holder *const h = payload;
+    (void)done_bytes;
+    if (total_bytes > 0 && !h->held && !h->waited)
+        MUST(prune_lease_take(&h->held, h->store, 0, ERR));
+    else if (total_bytes == 0 && h->held) {
+        h->packs_then = count_files(h->store->packs_dir);
+        h->waited = true;
+        lease_release(h->held);
+        h->held = NULL;
+    }
+    return 0;
+}
+
+static void features_are_noted_before_the_pack_that_has_them_appears(void **state)
+{
+    static const char *const paths[] = {GOLDEN_DIR "/state/state.safetensors"};
+    two_stores *const t = *state;
+    ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+    options.optimizer_bf16 = true;
+    MUST(ckpt_save_files(NULL, t->f->store, paths, 1, &options, ERR));
+    MUST(ckpt_bundle_write(NULL, t->f->store, "latest", t->bundle, false, ERR));
+    holder h = {.store = t->f->store};
+    const ckpt_open_options open = {.size = sizeof open, .progress = hold, .payload = &h};
+    ckpt_store_close(t->other);
+    MUST(ckpt_store_open(&t->other, t->other_root, &open, ERR));
+    h.store = t->other;
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    assert_true(h.waited);
+    assert_int_equal(h.packs_then, 0);
+}
+
+static void a_damaged_pack_that_a_bundle_replaces_is_kept(void **state)
+{
+    two_stores *const t = *state;
+    fixture other = {.store = t->other};
+    char path[FILE_PATH_MAX], kept[FILE_PATH_MAX], before[FILE_PATH_MAX];
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    own_pack_file(path, &other, "latest");
+    flip_bit(path, -20); /* in its footer */
+    join(before, t->f->root, "before.pack");
+    file_copy(before, path);
+    ckpt_store_close(t->other);
+    MUST(ckpt_store_open(&t->other, t->other_root, NULL, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    assert_verifies(t->other);
+    join(kept, t->other->damaged_dir, path_base(path));
+    assert_same_bytes(before, kept);
+}
+
+static void packs_of_a_bundle_get_the_parity_of_the_store(void **state)
+{
+    two_stores *const t = *state;
+    MUST(ckpt_setting_set(t->other, "parity", "10%", ERR));
+    MUST(ckpt_bundle_write(NULL, t->f->store, "kept", t->bundle, false, ERR));
+    MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
+    assert_int_equal(count_files(t->other->parity_dir), count_files(t->other->packs_dir));
+    assert_verifies(t->other);
+}
+
 static void a_bundle_that_the_quota_has_no_room_for_is_refused(void **state)
 {
     two_stores *const t = *state;
@@ -351,6 +422,9 @@ int main(void)
         BUNDLE_TEST(a_checkpoint_that_would_take_the_last_number_is_refused),
         BUNDLE_TEST(a_snapshot_that_its_pack_contradicts_is_refused),
         BUNDLE_TEST(features_of_its_packs_are_noted_where_it_comes),
+        BUNDLE_TEST(features_are_noted_before_the_pack_that_has_them_appears),
+        BUNDLE_TEST(a_damaged_pack_that_a_bundle_replaces_is_kept),
+        BUNDLE_TEST(packs_of_a_bundle_get_the_parity_of_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
