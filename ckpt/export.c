@@ -90,7 +90,9 @@ static int rows_choose(exporter *e, size_t file, ckpt_error *err)
                                            .elements = info->bytes / ckpt_dtype_size(info->dtype)};
         e->total_bytes += info->bytes;
     }
-    FAIL_IF(e->count == 0, err, CKPT_ENOTFOUND, "it has no tensors%s", tensors ? " of such names" : "");
+    FAIL_IF(e->count == 0 && e->options.only_count, err, CKPT_ENOTFOUND, "no tensor has a name that fits `%s`",
+            e->options.only[0]);
+    FAIL_IF(e->count == 0, err, CKPT_ENOTFOUND, "there are no tensors to export");
     FAIL_IF(e->count > EXPORT_TENSORS_MAX, err, CKPT_EUSAGE, "too many tensors for one file");
 out:
     if (rc == CKPT_ENOTFOUND)

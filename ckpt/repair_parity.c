@@ -3,6 +3,8 @@
 #include "fail.h"
 #include "pack_parity.h"
 #include "setting.h"
+#include "units.h"
+#include "usage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,11 +28,33 @@ out:
     return rc;
 }
 
+/* What is new has to keep the quota too; what takes the place of a damaged one does not grow the store. */
+static int room_check(const repairer *r, uint64_t bytes, bool is_new, ckpt_error *err)
+{
+    int rc = 0;
+    char needed[UNITS_TEXT_SIZE], left[UNITS_TEXT_SIZE];
+    ckpt_usage u = {0};
+
+    TRY(is_new ? usage_limits(&u, r->store, err) : file_space_free(&u.disk_free_bytes, r->store->path, err));
+    const uint64_t room = usage_room(&u);
+    if (bytes <= room)
+        goto out;
+    format_size(needed, bytes);
+    format_size(left, room);
+    rc = error_set(err, room < u.disk_free_bytes ? CKPT_EQUOTA : CKPT_ENOSPC,
+                   "the parity of a pack needs %s, %s are free%s", needed, left,
+                   room < u.disk_free_bytes ? " of the quota" : "");
+    if (room < u.disk_free_bytes)
+        error_hint(err, "`ckpt init --quota SIZE` gives more, `ckpt prune` makes room; packs done before keep theirs");
+out:
+    return rc;
+}
+
 /* Makes the parity of a sound pack: none, and 0 *bytes, when it was pruned since. */
-static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double share, ckpt_error *err)
+static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double share, bool is_new, ckpt_error *err)
 {
     int rc = 0, fd = -1;
-    uint64_t size = 0, space = 0;
+    uint64_t size = 0;
     char path[FILE_PATH_MAX];
     file_tmp tmp = {.fd = -1};
 
@@ -41,8 +65,7 @@ static int parity_write(uint64_t *bytes, repairer *r, const sha256 *name, double
     TRY(pack_parity_size(bytes, size, share, err));
     if (r->dry_run)
         goto out;
-    TRY(file_space_free(&space, r->store->path, err));
-    FAIL_IF(space < *bytes, err, CKPT_ENOSPC, "no room for the parity of a pack");
+    TRY(room_check(r, *bytes, is_new, err));
     TRY(dir_make(r->store->parity_dir, err));
     TRY(pack_parity_make(&tmp, r->store->tmp_dir, fd, size, name, share, err));
     *bytes = tmp.size_bytes;
@@ -104,7 +127,7 @@ static int parity_mend(repairer *r, const sha256 *name, ckpt_error *err)
     TRY(parity_look(state, &share, r, name, err));
     if (!state[0])
         goto out;
-    TRY(parity_write(&bytes, r, name, share, err));
+    TRY(parity_write(&bytes, r, name, share, false, err));
     if (bytes == 0)
         goto out;
     sha256_hex(hex, name);
@@ -126,7 +149,7 @@ static int parity_add(repairer *r, const sha256 *name, ckpt_error *err)
     TRY(pack_parity_path(path, r->store->parity_dir, name, err));
     if (lstat(path, &st) == 0)
         goto out;
-    TRY(parity_write(&bytes, r, name, r->parity, err));
+    TRY(parity_write(&bytes, r, name, r->parity, true, err));
     r->result->parity_packs += bytes > 0;
     r->result->parity_bytes += bytes;
 out:
