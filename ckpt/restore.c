@@ -183,6 +183,11 @@ static int look_at_target(bool *differs, bool *unchanged, restorer *r, const con
     *differs = *unchanged = false;
     TRY(restore_path_check(r->dir, f->info.path, f->info.kind == CKPT_FOLDER, r->in_place, r->overwrite, err));
     TRY(target_path(path, r, f, err));
+    if (strstr(f->info.path, ".ckpt")) { /* no save has a store in it, but strangers write checkpoints too */
+        char folder[FILE_PATH_MAX];
+        TRY(path_parent(folder, path, err));
+        TRY(restore_folder_check(folder, err));
+    }
     if (lstat(path, &st)) {
         if (errno != ENOENT)
             rc = error_errno(err, errno, "%s", path);
@@ -195,6 +200,8 @@ static int look_at_target(bool *differs, bool *unchanged, restorer *r, const con
         goto out;
     }
     FAIL_IF(S_ISDIR(st.st_mode), err, CKPT_EUSAGE, "%s should be a file and is a folder", path);
+    FAIL_IF(!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode), err, CKPT_EUSAGE,
+            "%s should be a file and is a device, pipe or socket", path);
     if (f->info.kind == CKPT_FILE && S_ISREG(st.st_mode))
         TRY(same_bytes(unchanged, r, path, f, err));
     else if (f->info.kind == CKPT_LINK && S_ISLNK(st.st_mode))
@@ -211,6 +218,7 @@ static int preflight(restorer *r, ckpt_error *err)
     size_t differing = 0;
     const char *first = NULL;
 
+    TRY(restore_folder_check(r->dir, err));
     for (size_t i = 0; i < r->content->file_count; i++) {
         const content_file *const f = &r->content->files[i];
         r->result->files += f->info.kind == CKPT_FILE && !r->left_out[i];

@@ -1,8 +1,10 @@
 #include "restore_path.h"
 
 #include "fail.h"
+#include "walk.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -42,17 +44,53 @@ out:
     return rc;
 }
 
+/* The folder without links, or the nearest above it that there is; NULL: none. */
+static char *real_folder(const char *dir)
+{
+    char nearest[FILE_PATH_MAX];
+    char *real = realpath(dir, NULL);
+
+    for (const char *below = dir; !real && errno == ENOENT && strcmp(below, ".") != 0; below = nearest) {
+        if (path_parent(nearest, below, NULL))
+            break;
+        real = realpath(nearest, NULL);
+    }
+    return real;
+}
+
+int restore_folder_check(const char *dir, ckpt_error *err)
+{
+    int rc = 0;
+    char *const real = real_folder(dir);
+
+    for (char *slash = real ? real + 1 : NULL; slash; *slash = '/') {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = 0;
+        FAIL_IF(walk_is_store(real), err, CKPT_EUSAGE, "%s lies in a store, where only ckpt writes", dir);
+        if (!slash)
+            break;
+    }
+out:
+    free(real);
+    return rc;
+}
+
 int restore_target_check(const char *path, bool overwrite, ckpt_error *err)
 {
     int rc = 0;
-    struct stat st;
+    struct stat st, through;
+    char folder[FILE_PATH_MAX];
 
+    TRY(path_parent(folder, path, err));
+    TRY(restore_folder_check(folder, err));
     if (lstat(path, &st)) {
         if (errno != ENOENT)
             rc = error_errno(err, errno, "%s", path);
         goto out;
     }
     FAIL_IF(S_ISDIR(st.st_mode), err, CKPT_EUSAGE, "%s is a folder", path);
+    FAIL_IF(stat(path, &through) == 0 && !S_ISREG(through.st_mode), err, CKPT_EUSAGE, "%s is no ordinary file", path);
     if (!overwrite) {
         rc = error_set(err, CKPT_ECONFIRM, "%s exists", path);
         error_hint(err, "--yes overwrites it");

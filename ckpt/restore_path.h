@@ -14,7 +14,12 @@
 int restore_path_check(const char *dir, const char *path, bool is_folder, bool in_place, bool overwrite,
                        ckpt_error *err);
 
-/* May one file be written there? CKPT_ECONFIRM when there is one and `overwrite` is false, CKPT_EUSAGE for a folder. */
+/* May files be written into the folder, which need not exist? CKPT_EUSAGE when it lies in a store: what is written
+ * there in the place of a file of its own is lost, and what is written beside them may come to mean something. */
+int restore_folder_check(const char *dir, ckpt_error *err);
+
+/* May one file be written there? CKPT_ECONFIRM when there is one and `overwrite` is false; CKPT_EUSAGE in a store, and
+ * for what is no file and no link to one: a folder, or a device, whose place no file is to take. */
 int restore_target_check(const char *path, bool overwrite, ckpt_error *err);
 
 #endif

@@ -78,14 +78,18 @@ out:
     return rc;
 }
 
+bool walk_is_store(const char *path)
+{
+    char config[FILE_PATH_MAX];
+
+    return strcmp(path_base(path), ".ckpt") == 0 && path_join(config, path, "config.ini", NULL) == 0 &&
+           access(config, F_OK) == 0;
+}
+
 /* Is this folder a store: ours, or any other? */
 static bool is_store(const walker *wk, const char *path, const struct stat *st)
 {
-    if (st->st_dev == wk->store_dev && st->st_ino == wk->store_ino)
-        return true;
-    char config[FILE_PATH_MAX];
-    return strcmp(path_base(path), ".ckpt") == 0 && path_join(config, path, "config.ini", NULL) == 0 &&
-           access(config, F_OK) == 0;
+    return (st->st_dev == wk->store_dev && st->st_ino == wk->store_ino) || walk_is_store(path);
 }
 
 static int visit(walker *wk, const char *source, const char *path, unsigned depth, ckpt_error *err);

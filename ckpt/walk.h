@@ -32,6 +32,8 @@ typedef struct walk {
 int walk_paths(walk *out, const char *const *paths, size_t count, const char *store_path, ckpt_note_fn note,
                void *payload, ckpt_error *err);
 void walk_clear(walk *w);
+/* Is the folder a store? By its name and what is in it. */
+bool walk_is_store(const char *path);
 
 /* Order in which runs of digits count as numbers; 0 only for equal strings. */
 int natural_compare(const char *a, const char *b);
