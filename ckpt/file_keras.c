@@ -35,7 +35,7 @@ int keras_weights(uint64_t *offset, uint64_t *size, const byte_source *source, c
 static int keras_parse(tensor_file *out, const byte_source *source, ckpt_error *err)
 {
     int rc = 0;
-    uint64_t offset, size;
+    uint64_t offset = 0, size = 0;
 
     TRY(weights_find(&offset, &size, out, source, err));
     TRY(tensor_file_add_part(out, &FORMAT_HDF5, source, offset, size, "", err));

@@ -169,13 +169,13 @@ static void damage_of_pack_and_parity_together_is_rebuilt(void **state)
 }
 
 /* Lets the parity say of the block with that byte of the pack that it is good as it is. */
-static void parity_lie(const char *path, const sha256 *name, const char *pack_file, off_t byte)
+static void parity_lie(const char *path, const sha256 *name, const char *of_pack, off_t byte)
 {
     size_t size, pack_size;
     char *text, *pack_text;
     pack_parity p;
     MUST(file_read_all(&text, &size, path, SIZE_MAX, ERR));
-    MUST(file_read_all(&pack_text, &pack_size, pack_file, SIZE_MAX, ERR));
+    MUST(file_read_all(&pack_text, &pack_size, of_pack, SIZE_MAX, ERR));
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     MUST(pack_parity_take(&p, fd, size, name, ERR));
