@@ -14,7 +14,7 @@ set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$root/tools/build.sh"
 
-MAIN_JOB=(train save diff restore kill keep)
+MAIN_JOB=(train save diff restore kill keep watch repair)
 
 usage() {
     sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"

@@ -6,7 +6,7 @@ say "A tag is a name of your own, and protects what it names:"
 show ckpt tag baseline latest~1
 show ckpt log
 
-say "Only prune deletes, by the policy in .ckpt/config.ini. What it would do:"
+say "The policy in .ckpt/config.ini says what prune removes. What that would be:"
 show ckpt prune --dry-run
 say "The same question for a stricter policy:"
 show ckpt prune --dry-run --keep "last 1, tagged"
