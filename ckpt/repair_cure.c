@@ -212,10 +212,12 @@ static int ends_search(bool *good, ends *e, int fd, uint64_t file_size, const sh
     for (size_t at = size < ZSTD_FRAME_MIN ? 0 : size - ZSTD_FRAME_MIN + 1, tries = 0; at-- > 0 && !*good;) {
         if (load_u32(tail + at) != MAGIC_ZSTD || start + at < PACK_HEADER_SIZE)
             continue;
-        if (!index_measure(&coded, &decoded, decompressor, buffer, tail + at, size - at))
-            continue;
-        if (++tries > ENDS_TRIES_MAX)
+        const bool is_index = index_measure(&coded, &decoded, decompressor, buffer, tail + at, size - at);
+        /* Also those that only begin like one: each may say that it is large. */
+        if (decoded > 0 && ++tries > ENDS_TRIES_MAX)
             break;
+        if (!is_index)
+            continue;
         e->index_end = start + at + coded;
         footer_make(e->footer, start + at, tail + at, coded, decoded);
         TRY(ends_apply(&hash, NULL, e, fd, err));

@@ -456,6 +456,7 @@ int repair_snapshots(repairer *r, ckpt_error *err)
     for (size_t i = 0; i < r->entry_count; i++) {
         if (r->entries[i].readable)
             continue;
+        TRY(repair_progress(r, 0, err)); /* each may take a second */
         TRY(entry_mend(r, &r->entries[i], err));
         any = true;
     }
