@@ -136,6 +136,10 @@ typedef struct context_kernel {
      * `column` NULL: all are 0. May work in place. */
     void (*sums)(uint8_t *value, const uint8_t *place, int row, const int8_t *column, const context_sums *sums,
                  size_t count);
+    /* to[i] := table[from[i]]; may work in place. */
+    void (*translate)(uint8_t *to, const uint8_t *from, const uint8_t table[256], size_t count);
+    /* The largest of the numbers. */
+    uint64_t (*most)(const void *numbers, unsigned width, size_t count);
     /* measure[i] := by how much the logarithm of x[i] is above that of y[i], in 1/2^CONTEXT_MEASURE_SHIFT of an octave,
      * cut at `far` to both sides; the bits of floats of 4 or 8 bytes. */
     void (*growths)(int16_t *measure, unsigned width, const void *x, const void *y, int far, size_t count);
@@ -182,6 +186,7 @@ typedef struct context_scratch {
     uint32_t histogram[CONTEXT_LEVELS][RANS_SYMBOLS_MAX]; /* of fine symbols at each level */
     uint8_t symbol[CODEC_CHUNK_BYTES];                    /* of each element: fine ones first, then those of side */
     uint8_t level[CODEC_CHUNK_BYTES];                     /* of each element: place bytes, levels, tables */
+    uint8_t size[CODEC_CHUNK_BYTES];                      /* of each element: that of its fine symbol */
     int16_t measure[CONTEXT_MEASURES_MAX];                /* of each element: what rows and columns are found from */
     int32_t row[CONTEXT_BLOCKS_MAX], column[CONTEXT_PERIOD_MAX];
     uint32_t element[CODEC_CHUNK_BYTES / 4];   /* in the order of coding, for chunks with neighbours */
@@ -203,7 +208,8 @@ typedef struct context_fine {
 bool context_fit_growth(context_scratch *s, const context_kernel *kernel, const context_layout *layout, const void *src,
                         const void *reference, size_t count);
 /* Places, rows and columns for s->symbol (fine) and s->level (place bytes); fills s->side up to the tables. */
-void context_fit_levels(context_scratch *s, const context_layout *layout, const context_fine *fine, size_t count);
+void context_fit_levels(context_scratch *s, const context_kernel *kernel, const context_layout *layout,
+                        const context_fine *fine, size_t count);
 /* Weights of planes for s->value; false: predictions do not pay. Fills s->side.plane_weight. */
 bool context_fit_neighbours(context_scratch *s);
 /* Tables, intervals and weights for s->histogram; `merged` is the symbol that each fine one becomes. */

@@ -167,11 +167,27 @@ static CONTEXT_TARGET size_t sums_of_vectors(uint8_t *value, const uint8_t *plac
     return i;
 }
 
+static CONTEXT_TARGET void translate(uint8_t *to, const uint8_t *from, const uint8_t table[256], size_t count)
+{
+    const table_128 low = table_load(table), high = table_load(table + CONTEXT_PLANE_SYMBOLS);
+    size_t i = 0;
+
+    for (; i + sizeof(__m512i) <= count; i += sizeof(__m512i)) {
+        const __m512i at = _mm512_loadu_si512(from + i);
+        const __m512i found =
+            _mm512_mask_mov_epi8(table_look(&low, at), _mm512_movepi8_mask(at), table_look(&high, at));
+        _mm512_storeu_si512(to + i, found);
+    }
+    kernel_translate(to + i, from + i, table, count - i);
+}
+
 static const context_kernel KERNEL = {.name = "avx512",
                                       .numbers = kernel_numbers,
                                       .elements = kernel_elements,
                                       .places = kernel_places,
                                       .sums = kernel_sums,
+                                      .translate = translate,
+                                      .most = kernel_most,
                                       .growths = kernel_growths,
                                       .grow = kernel_grow,
                                       .predict = kernel_predict,

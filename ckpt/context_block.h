@@ -312,6 +312,41 @@ static CONTEXT_TARGET void kernel_places(uint8_t *place, const context_layout *l
     }
 }
 
+#define DEFINE_MOST(N)                                                                                                 \
+    static CONTEXT_TARGET uint64_t most_##N(const uint##N##_t *v, size_t count)                                        \
+    {                                                                                                                  \
+        uint##N##_t most = 0;                                                                                          \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            most = v[i] > most ? v[i] : most;                                                                          \
+        return most;                                                                                                   \
+    }
+
+DEFINE_MOST(8)
+DEFINE_MOST(16)
+DEFINE_MOST(32)
+DEFINE_MOST(64)
+
+/* `numbers` is aligned. */
+static CONTEXT_TARGET uint64_t kernel_most(const void *numbers, unsigned width, size_t count)
+{
+    switch (width) {
+    case 1:
+        return most_8(numbers, count);
+    case 2:
+        return most_16(numbers, count);
+    case 4:
+        return most_32(numbers, count);
+    default:
+        return most_64(numbers, count);
+    }
+}
+
+static CONTEXT_TARGET void kernel_translate(uint8_t *to, const uint8_t *from, const uint8_t table[256], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = table[from[i]];
+}
+
 /* Provided by the kernel's file for as many elements from the first on as it likes; how many is returned. */
 static CONTEXT_TARGET size_t sums_of_vectors(uint8_t *value, const uint8_t *place, int row, const int8_t *column,
                                              const context_sums *sums, size_t count);

@@ -170,8 +170,8 @@ out:
     return false;
 }
 
-static context_cut cut_choose(context_fine *fine, const context_layout *l, const codec_plan *plan, const void *numbers,
-                              size_t count)
+static context_cut cut_choose(context_fine *fine, const context_kernel *kernel, const context_layout *l,
+                              const codec_plan *plan, const void *numbers, size_t count)
 {
     const unsigned exponent = exponent_bits(plan->dtype, l->width);
 
@@ -180,7 +180,7 @@ static context_cut cut_choose(context_fine *fine, const context_layout *l, const
     if (l->number != CONTEXT_RAW || (exponent == 0 && l->width > 1))
         return context_fine_by_length(fine, context_bits(l));
     return context_fine_by_top(fine, context_bits(l), exponent ? exponent + CONTEXT_FINE_MANTISSA + !l->turned : 8,
-                               numbers, l->width, count);
+                               kernel->most(numbers, l->width, count));
 }
 
 /* Places, levels, fine symbols: everything that is counted. */
@@ -197,9 +197,9 @@ static void measure(context_scratch *s, context_fine *fine, codec *c, context_he
         context_columns_continue(&s->side);
         measure_runs(s, c, l, src, reference, count);
     }
-    const context_cut cut = cut_choose(fine, l, plan, c->planes, count);
+    const context_cut cut = cut_choose(fine, c->context_kernel, l, plan, c->planes, count);
     context_fine_symbols(s->symbol, c->planes, l->width, &cut, &fine->alphabet, count);
-    context_fit_levels(s, l, fine, count);
+    context_fit_levels(s, c->context_kernel, l, fine, count);
     context_columns_continue(&s->side);
 }
 
@@ -295,7 +295,7 @@ int context_encode(size_t *coded_size, void *dst, size_t capacity, codec *c, con
     context_scratch *const s = c->context;
     context_head h = {0};
     context_fine fine = {0};
-    uint8_t merged[RANS_SYMBOLS_MAX];
+    uint8_t merged[RANS_SYMBOLS_MAX] = {0}, table[256] = {0};
     unsigned char *const out = dst;
 
     (void)err;
@@ -313,10 +313,9 @@ int context_encode(size_t *coded_size, void *dst, size_t capacity, codec *c, con
     float_env_restore(&env);
     count_symbols(s, c, &h.layout, count);
     context_fit_tables(merged, s, &fine);
-    for (size_t i = 0; i < count; i++) {
-        s->symbol[i] = merged[s->symbol[i]];
-        s->level[i] = s->side.table[s->level[i]];
-    }
+    memcpy(table, s->side.table, sizeof s->side.table);
+    c->context_kernel->translate(s->symbol, s->symbol, merged, count);
+    c->context_kernel->translate(s->level, s->level, table, count);
     write_all(coded_size, out, capacity - odd, c, &h, count);
     if (*coded_size == CODEC_NO_GAIN)
         return 0;

@@ -64,13 +64,6 @@ static unsigned low_symbol(const context_alphabet *a, uint64_t number)
             const uint##N##_t u = (uint##N##_t)(v[i] >> cut->shift);                                                   \
             symbol[i] = (uint8_t)(u >= low ? (unsigned)u + base : low_symbol(a, v[i]));                                \
         }                                                                                                              \
-    }                                                                                                                  \
-    static uint64_t most_##N(const uint##N##_t *v, size_t count)                                                       \
-    {                                                                                                                  \
-        uint##N##_t most = 0;                                                                                          \
-        for (size_t i = 0; i < count; i++)                                                                             \
-            most = v[i] > most ? v[i] : most;                                                                          \
-        return most;                                                                                                   \
     }
 
 DEFINE_FINE(8)
@@ -78,23 +71,7 @@ DEFINE_FINE(16)
 DEFINE_FINE(32)
 DEFINE_FINE(64)
 
-/* `numbers` is aligned. */
-static uint64_t numbers_most(const void *numbers, unsigned width, size_t count)
-{
-    switch (width) {
-    case 1:
-        return most_8(numbers, count);
-    case 2:
-        return most_16(numbers, count);
-    case 4:
-        return most_32(numbers, count);
-    default:
-        return most_64(numbers, count);
-    }
-}
-
-context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, const void *numbers,
-                                unsigned width, size_t count)
+context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, uint64_t most)
 {
     const unsigned top = top_bits < bits ? top_bits : bits;
     const unsigned below = top < FINE_MANTISSA ? top : FINE_MANTISSA;
@@ -103,7 +80,7 @@ context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_
     const uint64_t window = (RANS_SYMBOLS_MAX - 2 * (top - below)) & ~(uint64_t)(FINE_OCTAVE_TOP - 1);
     context_cut cut = {.shift = bits - top};
 
-    const uint64_t last = numbers_most(numbers, width, count) >> cut.shift | (((uint64_t)1 << below) - 1);
+    const uint64_t last = most >> cut.shift | (((uint64_t)1 << below) - 1);
     cut.low = last < window ? 0 : last + 1 - window;
     fine->octave = FINE_OCTAVE_TOP;
     fine_cover(&fine->alphabet, 0, cut.low, cut.shift);

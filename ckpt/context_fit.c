@@ -147,6 +147,16 @@ static bool effect_pays(const effects *e, int64_t effect, size_t parts, unsigned
            (double)(effect - chance) / (double)rest * 0.72 * (double)e->count > (double)(parts * value_bits);
 }
 
+/* The squares of a run, whose measures are small enough for 32 bits. */
+static int32_t squares(const int16_t *measure, size_t count)
+{
+    int32_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += measure[i] * measure[i];
+    return sum;
+}
+
 /* Rows and columns of s->measure into s->row and s->column; those that do not pay become 0. */
 static effects fit_effects(context_scratch *s, size_t count, unsigned value_bits)
 {
@@ -156,8 +166,8 @@ static effects fit_effects(context_scratch *s, size_t count, unsigned value_bits
                  .period = s->side.period};
 
     e.blocks = ((count - 1) >> e.block_log2) + 1;
-    for (size_t i = 0; i < count; i++)
-        e.total += (int32_t)s->measure[i] * s->measure[i];
+    for (size_t i = 0; i < count; i += CONTEXT_RUN)
+        e.total += squares(s->measure + i, count - i < CONTEXT_RUN ? count - i : CONTEXT_RUN);
     fit_rows(&e, s, false);
     if (e.period) {
         fit_columns(&e, s);
@@ -235,21 +245,21 @@ bool context_fit_growth(context_scratch *s, const context_kernel *kernel, const 
 
 enum { LEVEL_VALUE_BITS = 2, LEVEL_OCTAVES_MAX = 8 };
 
-/* Mean of the fine symbols at each place byte, in 1/MEASURE_ONE; of all where there are none. */
-static int32_t place_means(int32_t mean[256], context_scratch *s, const uint8_t size[RANS_SYMBOLS_MAX], bool places,
-                           size_t count, unsigned *first, unsigned *last)
+/* Mean of sizes at each place byte, in 1/MEASURE_ONE; of all where there are none. */
+static int32_t place_means(int32_t mean[256], context_scratch *s, const uint8_t *size, bool places, size_t count,
+                           unsigned *first, unsigned *last)
 {
-    uint64_t sums[2][256] = {{0}}; /* elements << 32 | sum of their symbols; two, so that neighbours do not wait */
+    uint64_t sums[2][256] = {{0}}; /* elements << 32 | sum of their sizes; two, so that neighbours do not wait */
     uint64_t all = 0;
 
     if (places) {
         for (size_t i = 0; i < count; i++)
-            sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | size[s->symbol[i]];
+            sums[i & 1][s->level[i]] += (uint64_t)1 << 32 | size[i];
     } else {
         memset(s->level, 0, count);
-        uint64_t sum = 0; /* in a register: all would wait for the same one in memory */
+        uint32_t sum = 0; /* in a register: all would wait for the same one in memory */
         for (size_t i = 0; i < count; i++)
-            sum += size[s->symbol[i]];
+            sum += size[i];
         sums[0][0] = (uint64_t)count << 32 | sum;
     }
     for (unsigned p = 0; p < 256; p++)
@@ -266,7 +276,38 @@ static int32_t place_means(int32_t mean[256], context_scratch *s, const uint8_t 
     return overall;
 }
 
-void context_fit_levels(context_scratch *s, const context_layout *layout, const context_fine *fine, size_t count)
+/* measure[i] := size of element i less the mean at its place, cut at `far` to both sides. */
+static void measure_levels(context_scratch *s, const context_kernel *kernel, const uint8_t *size,
+                           const int32_t mean[256], bool places, int far, size_t count)
+{
+    uint8_t low[256], high[256], low_of[CONTEXT_RUN], high_of[CONTEXT_RUN];
+
+    for (unsigned p = 0; p < 256; p++) {
+        low[p] = (uint8_t)mean[p];
+        high[p] = (uint8_t)(mean[p] >> 8);
+    }
+    memset(low_of, low[0], sizeof low_of);
+    memset(high_of, high[0], sizeof high_of);
+    for (size_t first = 0; first < count; first += CONTEXT_RUN) {
+        const size_t n = count - first < CONTEXT_RUN ? count - first : CONTEXT_RUN;
+        int16_t *const measure = s->measure + first;
+        const uint8_t *const of = size + first;
+
+        if (places) {
+            kernel->translate(low_of, s->level + first, low, n);
+            kernel->translate(high_of, s->level + first, high, n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const int16_t above = (int16_t)(of[i] * MEASURE_ONE - (low_of[i] | high_of[i] << 8));
+            const int16_t up = above < (int16_t)far ? above : (int16_t)far;
+            measure[i] = up > (int16_t)-far ? up : (int16_t)-far;
+        }
+    }
+}
+static_assert(UINT8_MAX * MEASURE_ONE <= INT16_MAX, "means, and measures, have 16 bits");
+
+void context_fit_levels(context_scratch *s, const context_kernel *kernel, const context_layout *layout,
+                        const context_fine *fine, size_t count)
 {
     context_side *const side = &s->side;
     const int unit = (int)(fine->octave * MEASURE_ONE / 2); /* of a level: half an octave */
@@ -274,7 +315,8 @@ void context_fit_levels(context_scratch *s, const context_layout *layout, const 
     int32_t mean[256];
     unsigned first = 0, last = 0;
 
-    const int32_t overall = place_means(mean, s, fine->size, layout->places, count, &first, &last);
+    kernel->translate(s->size, s->symbol, fine->size, count);
+    const int32_t overall = place_means(mean, s, s->size, layout->places, count, &first, &last);
     side->place_count = last - first < CONTEXT_PLACES ? last - first + 1 : CONTEXT_PLACES;
     side->place_first = last - side->place_count + 1; /* of too many the lowest count as one */
     for (unsigned p = 0; p < side->place_count; p++)
@@ -286,8 +328,7 @@ void context_fit_levels(context_scratch *s, const context_layout *layout, const 
     memset(side->column, 0, side->period);
     if (count > CONTEXT_MEASURES_MAX)
         return;
-    for (size_t i = 0; i < count; i++)
-        s->measure[i] = (int16_t)clamp(fine->size[s->symbol[i]] * MEASURE_ONE - mean[s->level[i]], -far, far);
+    measure_levels(s, kernel, s->size, mean, layout->places, far, count);
     const effects e = fit_effects(s, count, LEVEL_VALUE_BITS);
     effects_to_values(side->row, side->column, s, &e, unit, CONTEXT_STEP_MAX);
 }

@@ -91,9 +91,8 @@ typedef struct context_cut {
 #define CONTEXT_FINE_MANTISSA 3 /* bits below an exponent that fine symbols tell apart */
 
 context_cut context_fine_by_length(context_fine *fine, unsigned bits);
-/* Numbers of `bits` bits of which at most top_bits count; `numbers` are aligned. */
-context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, const void *numbers,
-                                unsigned width, size_t count);
+/* Numbers of `bits` bits of which at most top_bits count; `most` is the largest. */
+context_cut context_fine_by_top(context_fine *fine, unsigned bits, unsigned top_bits, uint64_t most);
 /* The same for floats of 4 bytes whose top bit is the sign. */
 context_cut context_fine_by_sign(context_fine *fine, const uint32_t *numbers, size_t count);
 void context_fine_symbols(uint8_t *symbol, const void *numbers, unsigned width, const context_cut *cut,
