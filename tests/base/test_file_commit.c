@@ -1,6 +1,16 @@
 #include "file_fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
+
+/* In the place of that of the C library, for file systems that have no hard links. */
+static int link_errno;
+
+int link(const char *path, const char *name)
+{
+    errno = link_errno;
+    return link_errno ? -1 : linkat(AT_FDCWD, path, AT_FDCWD, name, 0);
+}
 
 static unsigned mode_of(const char *name)
 {
@@ -243,6 +253,27 @@ static void keep_gives_a_second_name_that_outlives_the_first(void **state)
     assert_int_equal(file_keep(&exists, in_dir("other"), in_dir("none"), NULL), CKPT_ENOTFOUND);
 }
 
+static void keep_moves_the_file_where_there_are_no_hard_links(void **state)
+{
+    (void)state;
+    static const int ERRORS[] = {EPERM, ENOTSUP, ENOSYS, EMLINK};
+    bool exists = true;
+    for (size_t i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++) {
+        put("a", "damaged");
+        link_errno = ERRORS[i];
+        assert_int_equal(file_keep(&exists, in_dir("kept"), in_dir("a"), NULL), 0);
+        assert_false(exists);
+        assert_holds("kept", "damaged");
+        assert_int_equal(entries(), 1);
+        assert_int_equal(remove(in_dir("kept")), 0);
+    }
+    put("a", "damaged");
+    link_errno = EIO;
+    assert_int_equal(file_keep(&exists, in_dir("kept"), in_dir("a"), NULL), CKPT_EIO);
+    link_errno = 0;
+    assert_holds("a", "damaged");
+}
+
 static void remove_of_a_missing_file_is_no_error(void **state)
 {
     (void)state;
@@ -274,6 +305,7 @@ int main(void)
         IN_DIR(link_that_fails_leaves_nothing),
         IN_DIR(move_aside_can_be_done_once),
         IN_DIR(keep_gives_a_second_name_that_outlives_the_first),
+        IN_DIR(keep_moves_the_file_where_there_are_no_hard_links),
         IN_DIR(remove_of_a_missing_file_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

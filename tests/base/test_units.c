@@ -176,6 +176,17 @@ static void shares_are_percentages(void **state)
     }
 }
 
+static void a_share_of_very_many_digits_is_refused(void **state)
+{
+    (void)state;
+    char text[4096];
+    double share;
+    memset(text, '0', sizeof text);
+    text[sizeof text - 2] = '%';
+    text[sizeof text - 1] = 0;
+    assert_int_equal(parse_share(&share, text, NULL), CKPT_EUSAGE);
+}
+
 static void what_is_no_duration_is_refused_with_a_hint(void **state)
 {
     (void)state;
@@ -306,6 +317,7 @@ int main(void)
         cmocka_unit_test(ambiguous_sizes_are_refused_with_a_hint),
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(shares_are_percentages),
+        cmocka_unit_test(a_share_of_very_many_digits_is_refused),
         cmocka_unit_test(what_is_no_duration_is_refused_with_a_hint),
         cmocka_unit_test(sizes_are_printed_with_one_decimal),
         cmocka_unit_test(rates_and_counts_are_printed),
