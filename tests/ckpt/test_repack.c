@@ -211,6 +211,11 @@ static void later_saves_find_what_was_moved(void **state)
     train_and_prune(ids, f, 1);
     repack(&result, f, false);
     fixture_reopen(f);
+    /* The layer that was in another pack than its checkpoint's tables, which only its hash tells; then all of it. */
+    const ckpt_tensor frozen = {"renamed", CKPT_F32, 1, {FROZEN}, t->frozen};
+    ckpt_save_result saved;
+    MUST(ckpt_save_tensors(&saved, f->store, "other.safetensors", &frozen, 1, NULL, 0, NULL, ERR));
+    assert_true(saved.shared_bytes >= sizeof t->frozen);
     for (int64_t i = 0; i < STEPS; i++) /* the same training again, up to the state that was moved */
         training_save(id, f, t, 100 + i);
     free(t);
