@@ -80,7 +80,9 @@ class Parts(Case):
         other = torch.nn.Linear(1, 1)
         before = other.weight.item()
         wider = ckpt_torch.Run(model=other, optimizer=torch.optim.SGD(other.parameters(), 0.1))
-        self.assertIn("has no optimizer", self.assert_error(ckpt.NOTFOUND, wider.resume).message)
+        why = self.assert_error(ckpt.NOTFOUND, wider.resume)
+        self.assertIn("has no optimizer", why.message)
+        self.assertIn("ckpt.init() here", why.hint)
         self.assertEqual(other.weight.item(), before)
 
     def test_a_new_store_is_a_new_start_and_a_wrong_name_is_not(self):

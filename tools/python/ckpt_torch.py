@@ -144,7 +144,8 @@ class Run:
         missing = [part for part in (*self.parts, "step", "rng") if part not in state]
         if missing:
             raise ckpt.Error(ckpt.NOTFOUND, f"checkpoint {name} has no {', '.join(missing)}",
-                             f"it has: {', '.join(map(str, state))}")
+                             f"it has: {', '.join(map(str, state))}; when it is of another training, ckpt.init() here "
+                             "or store= gives this one a store of its own")
         for part, object_ in self.parts.items():
             object_.load_state_dict(state[part])
         self.steps, self._rng = state["step"], state["rng"]

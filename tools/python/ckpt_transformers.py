@@ -64,7 +64,8 @@ def latest_checkpoint(output_dir, name="latest", store=None):
         folder = _meta_of(restored.id, store).get(FOLDER_KEY)
         if folder is None:
             raise ckpt.Error(ckpt.USAGE, f"checkpoint {found[:8]} was not made by a CheckpointCallback",
-                             "`ckpt log` shows which have trainer.folder")
+                             "`ckpt log` shows which have trainer.folder; when it is of another training, ckpt.init() here or "
+                             "store= gives this one a store of its own")
         source, target = os.path.join(scratch, folder), os.path.join(output_dir, os.path.basename(folder))
         if os.path.exists(target):
             if _same_files(source, target):
