@@ -254,6 +254,25 @@ static void a_detached_job_has_a_session_and_a_log_of_its_own(void **state)
     assert_string_equal(text, "session 1, input 0\n");
 }
 
+static void a_detached_job_keeps_no_file_of_its_caller_open(void **state)
+{
+    (void)state;
+    job_birth birth;
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    MUST(job_detach(&birth, KIND, "/inherited", ERR));
+    if (birth.pid == 0) {
+        job_report(&birth, 0, NULL);
+        pause();
+    }
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* its end, while that job lives */
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(kill((pid_t)birth.pid, SIGKILL), 0);
+    assert_int_equal(waitpid((pid_t)birth.pid, NULL, 0), birth.pid);
+}
+
 static void a_detached_job_that_cannot_begin_tells_its_caller(void **state)
 {
     (void)state;
@@ -381,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_no_file_is_not_waited_for),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_told_with_a_way_out),
         cmocka_unit_test(a_detached_job_has_a_session_and_a_log_of_its_own),
+        cmocka_unit_test(a_detached_job_keeps_no_file_of_its_caller_open),
         cmocka_unit_test(a_detached_job_that_cannot_begin_tells_its_caller),
         cmocka_unit_test(a_full_log_is_moved_aside_under_whoever_writes_to_it),
         cmocka_unit_test(a_process_knows_when_it_began),

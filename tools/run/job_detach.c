@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* pipe2, dup3, syscall */
 #include "job.h"
 
 #include "fail.h"
@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LOG_MODE 0600 /* it names paths of its owner */
@@ -33,6 +34,20 @@ static int log_open(int *fd, const char *kind, const char *subject, ckpt_error *
         rc = error_errno(err, errno, "%s", path);
 out:
     return rc;
+}
+
+/* Closes all that the caller happened to have open, so that nobody waits for the end of a pipe of which a copy came
+ * here. *report is kept. Where the kernel cannot do that, they stay. */
+static void leave_files(int *report)
+{
+    const int first = STDERR_FILENO + 1;
+
+    if (*report != first && dup3(*report, first, O_CLOEXEC) == first)
+        *report = first;
+#ifdef SYS_close_range
+    if (*report == first)
+        (void)syscall(SYS_close_range, (unsigned)first + 1, UINT_MAX, 0);
+#endif
 }
 
 /* Of the new process: nothing ties it to the terminal any more. */
@@ -83,8 +98,10 @@ int job_detach(job_birth *birth, const char *kind, const char *subject, ckpt_err
     birth->pid = pid;
     if (pid == 0) {
         birth->report = ends[1];
-        ends[1] = -1;
-        TRY(leave_terminal(log_fd, err));
+        rc = leave_terminal(log_fd, err);
+        leave_files(&birth->report);
+        ends[0] = ends[1] = log_fd = -1;
+        TRY(rc);
     } else {
         close(ends[1]); /* so that the end of that process is the end of the pipe */
         ends[1] = -1;
