@@ -83,7 +83,17 @@ static CONTEXT_TARGET inline __m512i quarter_widen(__m512i bytes, unsigned quart
     }
 }
 
-/* As many groups from the first on as have numbers of at most BITS_MAX bits; returns how many elements that is. */
+/* A quarter with longer numbers; returns where its bits end. Not inlined, so that `from` of its caller is in a
+ * register. */
+static CONTEXT_TARGET __attribute__((noinline)) uint64_t
+long_join(uint32_t *numbers, const context_cuts *cuts, const uint8_t *symbol, const unsigned char *bits, uint64_t from)
+{
+    join_32(numbers, cuts, symbol, bits, &from, QUARTER);
+    return from;
+}
+
+/* All whole groups from the first on; returns how many elements that is. Quarters with longer numbers go the long way.
+ */
 static CONTEXT_TARGET size_t groups_join(uint32_t *numbers, const context_cuts *cuts, const uint8_t *symbol,
                                          const unsigned char *bits, uint64_t *at, size_t count)
 {
@@ -97,8 +107,7 @@ static CONTEXT_TARGET size_t groups_join(uint32_t *numbers, const context_cuts *
         plane[p] = table_load(cuts->plane[p]);
     for (; i + GROUP <= count; i += GROUP) {
         const __m512i symbols = _mm512_loadu_si512(symbol + i), length = table_look(&lengths, symbols);
-        if (_mm512_cmpgt_epu8_mask(length, _mm512_set1_epi8(BITS_MAX)))
-            break;
+        const __mmask64 longer = _mm512_cmpgt_epu8_mask(length, _mm512_set1_epi8(BITS_MAX));
         /* Bits before each number: in its four as bytes, by a product that adds them up; of the fours before it in the
          * quarter, by adding what stands 4 and then 8 bytes below. */
         const __m512i inside = _mm512_mullo_epi32(length, _mm512_set1_epi32(0x01010101));
@@ -112,6 +121,10 @@ static CONTEXT_TARGET size_t groups_join(uint32_t *numbers, const context_cuts *
         _mm512_store_si512(total, sums);
         bases_look(base, plane, symbols);
         for (unsigned q = 0; q < 4; q++) {
+            if (__builtin_expect(longer >> q * QUARTER & 0xffff, 0)) {
+                from = long_join(numbers + i + q * QUARTER, cuts, symbol + i + q * QUARTER, bits, from);
+                continue;
+            }
             const __m512i of_four =
                 _mm512_permutexvar_epi32(_mm512_add_epi32(quads, _mm512_set1_epi32(4 * (int)q)), before_fours);
             const __m512i number =
@@ -128,19 +141,10 @@ static CONTEXT_TARGET size_t groups_join(uint32_t *numbers, const context_cuts *
 static CONTEXT_TARGET void join(void *numbers, unsigned width, const context_cuts *cuts, const uint8_t *symbol,
                                 const unsigned char *bits, uint64_t *at, size_t count)
 {
-    uint32_t *const v = numbers;
-    size_t done = 0;
+    const bool fits = width == 4 && cuts->alphabet->count <= CONTEXT_PLANE_SYMBOLS;
+    const size_t done = fits ? groups_join(numbers, cuts, symbol, bits, at, count) : 0;
 
-    if (width != sizeof *v || cuts->alphabet->count > CONTEXT_PLANE_SYMBOLS) {
-        kernel_join(numbers, width, cuts, symbol, bits, at, count);
-        return;
-    }
-    while (done < count) {
-        done += groups_join(v + done, cuts, symbol + done, bits, at, count - done);
-        const size_t n = count - done < GROUP ? count - done : GROUP;
-        kernel_join(v + done, width, cuts, symbol + done, bits, at, n);
-        done += n;
-    }
+    kernel_join((unsigned char *)numbers + done * width, width, cuts, symbol + done, bits, at, count - done);
 }
 
 static CONTEXT_TARGET size_t sums_of_vectors(uint8_t *value, const uint8_t *place, int row, const int8_t *column,
