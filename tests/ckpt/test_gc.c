@@ -80,6 +80,28 @@ static void a_pack_that_a_live_writer_names_stays(void **state)
     assert_int_equal(result.removed_packs, 1);
 }
 
+/* A prune that was stopped behind the pack. */
+static void parity_whose_pack_is_gone_goes(void **state)
+{
+    fixture *const f = *state;
+    char id[CKPT_ID_SIZE], path[FILE_PATH_MAX];
+    ckpt_gc_result result;
+    MUST(ckpt_setting_set(f->store, "parity", "10%", ERR));
+    save_noise(id, f, 1);
+    save_noise(id, f, 2);
+    own_pack_file(path, f, "latest");
+    MUST(ckpt_remove(f->store, "latest", false, ERR));
+    assert_int_equal(unlink(path), 0);
+    gc(&result, f, true);
+    assert_true(result.freed_bytes > 0);
+    assert_int_equal(count_files(f->store->parity_dir), 2);
+    const uint64_t expected = result.freed_bytes;
+    gc(&result, f, false);
+    assert_int_equal(result.freed_bytes, expected);
+    assert_int_equal(count_files(f->store->parity_dir), 1);
+    assert_all_good(f);
+}
+
 static void it_is_busy_while_a_prune_runs(void **state)
 {
     fixture *const f = *state;
@@ -130,6 +152,7 @@ int main(void)
         STORE_TEST(no_checkpoint_goes_whatever_the_policy_says),
         STORE_TEST(a_dry_run_tells_the_same_and_changes_nothing),
         STORE_TEST(a_pack_that_a_live_writer_names_stays),
+        STORE_TEST(parity_whose_pack_is_gone_goes),
         STORE_TEST(it_is_busy_while_a_prune_runs),
         STORE_TEST(parts_of_the_cache_go_that_tell_of_no_pack),
     };

@@ -24,19 +24,26 @@ static int progress(void *payload, uint64_t done_bytes, uint64_t total_bytes)
 }
 
 /* Repairs while the other one acts. */
-static int repair_meanwhile(ckpt_repair_result *result, meanwhile *m, const ckpt_repair_options *options)
+static int repair_meanwhile_into(ckpt_repair_result *result, meanwhile *m, const ckpt_repair_options *options,
+                                 ckpt_error *err)
 {
     fixture *const f = m->f;
-    ckpt_error err = {0};
     const ckpt_open_options open = {.size = sizeof open, .threads = 2, .progress = progress, .payload = m};
     ckpt_store_close(f->store);
     MUST(ckpt_store_open(&f->store, f->root, &open, ERR));
     MUST(prune_lease_take(&m->held, f->store, 0, ERR));
-    const int rc = ckpt_repair(result, f->store, options, &err);
-    if (rc != 0 && rc != CKPT_EDATA)
-        fail_msg("%s", err.message);
+    const int rc = ckpt_repair(result, f->store, options, err);
     assert_null(m->held); /* it has waited */
     fixture_reopen(f);
+    return rc;
+}
+
+static int repair_meanwhile(ckpt_repair_result *result, meanwhile *m, const ckpt_repair_options *options)
+{
+    ckpt_error err = {0};
+    const int rc = repair_meanwhile_into(result, m, options, &err);
+    if (rc != 0 && rc != CKPT_EDATA)
+        fail_msg("%s", err.message);
     return rc;
 }
 
@@ -187,6 +194,33 @@ static void a_checkpoint_that_was_removed_while_its_pack_was_written_anew_stays_
     assert_int_equal(verify_at(f, CKPT_VERIFY_FULL), 0);
 }
 
+/* The damaged pack is a difference itself, so that the new one in its place would name the pack that goes. */
+static void packs_that_would_name_a_pack_which_went_meanwhile_do_not_come(void **state)
+{
+    fixture *const f = *state;
+    char path[FILE_PATH_MAX], root[FILE_PATH_MAX];
+    ckpt_store *second = NULL;
+    ckpt_error err;
+    meanwhile m = {.f = f, .act = file_goes};
+    join(root, f->root, "second");
+    const ckpt_repair_options options = {.size = sizeof options, .from = root};
+    make_dir(f->root, "second");
+    MUST(ckpt_store_init(NULL, root, ERR));
+    MUST(ckpt_store_open(&second, root, NULL, ERR));
+    save_floats(second, 1e-6f);
+    ckpt_store_close(second);
+    save_floats(f->store, 0);
+    own_pack_file(m.at, f, "latest");
+    save_floats(f->store, 1e-6f);
+    own_pack_file(path, f, "latest");
+    wipe(path, PACK_HEADER_SIZE + 100000, 50);
+
+    assert_int_equal(repair_meanwhile_into(NULL, &m, &options, &err), CKPT_EBUSY);
+    assert_non_null(strstr(err.message, "removed packs meanwhile"));
+    assert_int_equal(count_files(f->store->packs_dir), 1);
+    assert_int_equal(count_files(f->store->tmp_dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +233,8 @@ int main(void)
                                         tree_teardown),
         cmocka_unit_test_setup_teardown(a_checkpoint_that_was_removed_while_its_pack_was_written_anew_stays_removed,
                                         tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(packs_that_would_name_a_pack_which_went_meanwhile_do_not_come, tree_setup,
+                                        tree_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,32 @@ static void add_file(pack_writer *w, const char *path, uint32_t number)
     MUST(pack_index_add_tensor(&at, &w->index, &tensor, ERR));
 }
 
+/* Noise is stored as it is, in chunks of one byte more. */
+static void frames_that_no_checkpoint_needs_in_a_pack_that_some_do_are_dead(void **state)
+{
+    enum { NOISE_BYTES = 100000 };
+    fixture *const f = *state;
+    static uint8_t noise[2][NOISE_BYTES];
+    uint64_t x = 1;
+    ckpt_stats stats;
+    ckpt_save_result both;
+    for (size_t i = 0; i < sizeof noise; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        noise[i / NOISE_BYTES][i % NOISE_BYTES] = (uint8_t)(x >> 56);
+    }
+    const ckpt_tensor tensors[] = {{"a", CKPT_U8, 1, {NOISE_BYTES}, noise[0]},
+                                   {"b", CKPT_U8, 1, {NOISE_BYTES}, noise[1]}};
+    MUST(ckpt_save_tensors(&both, f->store, NULL, tensors, 2, NULL, 0, NULL, ERR));
+    MUST(ckpt_save_tensors(NULL, f->store, NULL, tensors, 1, NULL, 0, NULL, ERR)); /* shares the first */
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
+    assert_int_equal(stats.dead_bytes, 0);
+    ckpt_stats_clear(&stats);
+    MUST(ckpt_remove(f->store, both.id, false, ERR));
+    MUST(ckpt_stats_get(&stats, f->store, NULL, ERR));
+    assert_in_range(stats.dead_bytes, NOISE_BYTES + 1, NOISE_BYTES + 300); /* and the header of the file */
+    ckpt_stats_clear(&stats);
+}
+
 static void a_tensor_in_two_files_of_a_pack_is_counted_once(void **state)
 {
     fixture *const f = *state;
@@ -176,6 +202,7 @@ int main(void)
         STORE_TEST(sizes_are_those_of_the_files),
         STORE_TEST(shared_tensors_are_counted_once),
         STORE_TEST(a_tensor_in_two_files_of_a_pack_is_counted_once),
+        STORE_TEST(frames_that_no_checkpoint_needs_in_a_pack_that_some_do_are_dead),
         STORE_TEST(what_prune_would_remove_is_unreachable),
         STORE_TEST(a_damaged_checkpoint_may_need_anything),
         STORE_TEST(an_empty_store_without_cache_is_all_zeros),
