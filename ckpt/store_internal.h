@@ -5,16 +5,17 @@
  *   packs      pack*.c, frame_*.c, tables.c, extents.c, kept.c: coded chunks as files, and where they are
  *   formats    tensor_file.c and file_*.c, on pickle*.c, torch_*.c, hdf5*.c, dcp.c, zip_*.c, shard_index.c: what of a
  *              file is tensors; tensor_name.c, dtype.c, numbers.c; whole*.c: has its program come to its end with it
- *   roots      store.c, setting.c and feature.c: config.ini; snapshot.c; tag.c, name.c, list.c, fallback.c: `latest` when
- *              the newest is damaged
+ *   roots      store.c, setting.c and feature.c: config.ini; snapshot.c; tag.c, name.c, list.c; fallback.c: `latest`
+ *              when the newest is damaged
  *   together   intent.c: what a writer is about to refer to, and what prune sees of it
  *   saving     walk.c: paths -> what is to be saved; save*.c: files -> extents -> frames -> pack -> snapshot;
- *              transform.c: lossy choices before it; reference.c: what new frames could be deltas of; lookup.c and
- *              segment.c: hash of bytes -> where; usage.c: the quota; writer.c: in the background
+ *              transform.c: lossy choices before it; reference.c: what new frames could be deltas of; plan_shape.c,
+ *              level.c; lookup.c and segment.c: hash of bytes -> where; usage.c: the quota; writer.c: in the background
  *   reading    content*.c: a checkpoint's files and tensors; restore*.c, diff.c, export*.c, bundle_*.c
- *   care       retention.c: the policy as a pure function; prune.c, remove.c, gc.c, repack*.c, sweep.c: what goes;
+ *   care       retention.c, metric.c: the policy as a pure function; prune.c, remove.c, gc.c, repack*.c, sweep.c: what goes;
  *              verify*.c, repair*.c, damaged.c, pack_parity.c, parity_dir.c: what is damaged; reach.c, live.c: which
- *              packs and frames a checkpoint needs; stats*.c                                                         */
+ *              packs and frames a checkpoint needs; stats*.c
+ *   anywhere   text.c, pattern.c, hash_set.c, json_bounded.c, version.c */
 #ifndef CKPT_STORE_INTERNAL_H
 #define CKPT_STORE_INTERNAL_H
 
