@@ -10,17 +10,20 @@ void bit_models_reset(bit_model *models, size_t count)
         models[i] = BIT_MODEL_NEW;
 }
 
+/* low + (high - low) * p / 65536, which the header has in 32 bits. */
 static uint32_t split_of(uint32_t low, uint32_t high, const bit_model *m)
 {
-    const uint32_t range = high - low;
-    return low + (range >> 16) * m->one + ((range & 0xffff) * m->one >> 16);
+    return low + (uint32_t)((uint64_t)(high - low) * m->one >> 16);
 }
 
+/* Without a branch: which bit it is is a matter of chance. */
 static void adapt(bit_model *m, bool bit)
 {
     const unsigned rate = m->seen < RATE_MAX ? m->seen + 1u : RATE_MAX;
+    const uint32_t down = (uint32_t)bit - 1; /* all ones: towards 0 */
+    const uint32_t step = (m->one ^ (~down & 0xffff)) >> rate;
 
-    m->one = (uint16_t)(bit ? m->one + ((0xffff - m->one) >> rate) : m->one - (m->one >> rate));
+    m->one = (uint16_t)(m->one + ((step ^ down) - down));
     m->seen = (uint16_t)rate;
 }
 
@@ -80,6 +83,15 @@ bit_reader bit_reader_new(const void *src, size_t size)
     return r;
 }
 
+static inline void read_more(bit_reader *r)
+{
+    while (__builtin_expect(((r->low ^ r->high) & 0xff000000) == 0, 0)) {
+        r->low <<= 8;
+        r->high = r->high << 8 | 0xff;
+        r->code = r->code << 8 | next(r);
+    }
+}
+
 bool bit_read(bit_reader *r, bit_model *m)
 {
     const uint32_t split = split_of(r->low, r->high, m);
@@ -90,11 +102,7 @@ bool bit_read(bit_reader *r, bit_model *m)
     else
         r->low = split + 1;
     adapt(m, bit);
-    while (((r->low ^ r->high) & 0xff000000) == 0) {
-        r->low <<= 8;
-        r->high = r->high << 8 | 0xff;
-        r->code = r->code << 8 | next(r);
-    }
+    read_more(r);
     return bit;
 }
 
@@ -109,10 +117,26 @@ void bit_tree_write(bit_writer *w, bit_model *models, unsigned bits, unsigned va
 
 unsigned bit_tree_read(bit_reader *r, bit_model *models, unsigned bits)
 {
+    bit_reader own = *r; /* in registers */
+    bit_model m = models[1];
     unsigned node = 1;
 
-    for (unsigned i = 0; i < bits; i++)
-        node = node << 1 | bit_read(r, &models[node]);
+    for (unsigned left = bits; left-- > 0;) {
+        /* Both models that may come next are there before it is known which; behind the last bit there is none. */
+        const unsigned child = left > 0 ? 2 * node : 0;
+        const bit_model zero = models[child], one = models[child + (left > 0)];
+        const uint32_t split = split_of(own.low, own.high, &m);
+        const bool bit = own.code <= split;
+
+        adapt(&m, bit);
+        models[node] = m;
+        own.high = bit ? split : own.high;
+        own.low = bit ? own.low : split + 1;
+        node = node << 1 | bit;
+        m = bit ? one : zero;
+        read_more(&own);
+    }
+    *r = own;
     return node - (1u << bits);
 }
 
