@@ -10,7 +10,8 @@
 
 #define LIST_SEPARATORS ", \t"
 #define LIST_SECTION    "store"
-#define LIST_KEY        "read-only"
+#define LIST_READ_ONLY  "read-only"
+#define LIST_COMPATIBLE "compatible"
 
 /* Words that this version knows, and the bit that the packs have which use it. */
 static const struct {
@@ -70,25 +71,53 @@ static bool list_has(const char *list, const char *feature)
     return false;
 }
 
-int features_list(bool *changed, ini *config, uint32_t bits, ckpt_error *err)
+/* Adds a word to a list of config.ini unless it is there. */
+static int list_add(bool *changed, ini *config, const char *key, const char *word, ckpt_error *err)
 {
     int rc = 0;
     char list[INI_VALUE_MAX + 1];
+    const char *const now = ini_get(config, LIST_SECTION, NULL, key);
 
-    *changed = false;
-    for (size_t i = 0; i < FEATURE_COUNT; i++) {
-        const char *const now = ini_get(config, LIST_SECTION, NULL, LIST_KEY);
-        if (!(bits & FEATURES[i].bit) || (now && list_has(now, FEATURES[i].word)))
-            continue;
-        snprintf(list, sizeof list, "%s%s%s", now ? now : "", now && *now ? ", " : "", FEATURES[i].word);
-        TRY(ini_set(config, LIST_SECTION, NULL, LIST_KEY, list, err));
-        *changed = true;
-    }
+    if (now && list_has(now, word))
+        goto out;
+    const int size = snprintf(list, sizeof list, "%s%s%s", now ? now : "", now && *now ? ", " : "", word);
+    FAIL_IF(size < 0 || (size_t)size >= sizeof list, err, CKPT_EUSAGE, "the list `%s` is too long", key);
+    TRY(ini_set(config, LIST_SECTION, NULL, key, list, err));
+    *changed = true;
 out:
     return rc;
 }
 
-int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
+int features_list(bool *changed, ini *config, uint32_t bits, ckpt_error *err)
+{
+    int rc = 0;
+
+    *changed = false;
+    for (size_t i = 0; i < FEATURE_COUNT; i++)
+        if (bits & FEATURES[i].bit)
+            TRY(list_add(changed, config, LIST_READ_ONLY, FEATURES[i].word, err));
+out:
+    return rc;
+}
+
+/* Words that shall stand in the lists. */
+typedef struct words {
+    uint32_t bits;
+    const char *compatible; /* or NULL */
+} words;
+
+static int words_add(bool *changed, ini *config, const words *w, ckpt_error *err)
+{
+    int rc = 0;
+
+    TRY(features_list(changed, config, w->bits, err));
+    if (w->compatible)
+        TRY(list_add(changed, config, LIST_COMPATIBLE, w->compatible, err));
+out:
+    return rc;
+}
+
+static int words_announce(ckpt_store *store, const words *w, ckpt_error *err)
 {
     int rc = 0;
     struct lease *exclusive = NULL;
@@ -97,10 +126,8 @@ int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
     size_t size = 0;
     bool changed = false;
 
-    if (!bits)
-        return 0;
     TRY(store_config_read(&config, store, err));
-    TRY(features_list(&changed, config, bits, err));
+    TRY(words_add(&changed, config, w, err));
     if (!changed)
         goto out;
     /* Once more, alone: two writers with different words must not undo each other. */
@@ -108,7 +135,7 @@ int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
     config = NULL;
     TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
     TRY(store_config_read(&config, store, err));
-    TRY(features_list(&changed, config, bits, err));
+    TRY(words_add(&changed, config, w, err));
     TRY(ini_write(&text, &size, config, err));
     TRY(file_replace(store->config_path, store->tmp_dir, text, size, err));
 out:
@@ -118,4 +145,14 @@ out:
     ini_free(config);
     free(text);
     return rc;
+}
+
+int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err)
+{
+    return bits ? words_announce(store, &(words){.bits = bits}, err) : 0;
+}
+
+int feature_compatible_add(ckpt_store *store, const char *word, ckpt_error *err)
+{
+    return words_announce(store, &(words){.compatible = word}, err);
 }

@@ -14,5 +14,7 @@ int features_list(bool *changed, struct ini *config, uint32_t bits, ckpt_error *
 /* Puts the word of each bit into the list `read-only` of config.ini, durably, unless it is there: an older program must
  * know that it cannot write before the first pack appears that it cannot read. */
 int features_announce(ckpt_store *store, uint32_t bits, ckpt_error *err);
+/* The same for the list `compatible` and one word: what any other program may ignore. */
+int feature_compatible_add(ckpt_store *store, const char *word, ckpt_error *err);
 
 #endif

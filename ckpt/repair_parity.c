@@ -1,6 +1,7 @@
 #include "repair.h"
 
 #include "fail.h"
+#include "feature.h"
 #include "pack_parity.h"
 #include "setting.h"
 #include "units.h"
@@ -161,7 +162,7 @@ int repair_parities(repairer *r, ckpt_error *err)
     int rc = 0;
 
     if (r->parity > 0 && !r->dry_run)
-        TRY(setting_compatible_add(r->store, SETTING_PARITY, false, err));
+        TRY(feature_compatible_add(r->store, SETTING_PARITY, err));
     for (uint32_t i = 0; i < r->reach.count; i++) {
         const sha256 *const name = &r->reach.packs[i].name;
         if (!hash_set_has(&r->sound, name))

@@ -3,6 +3,7 @@
 
 #include "damaged.h"
 #include "fail.h"
+#include "feature.h"
 #include "pack_parity.h"
 #include "setting.h"
 
@@ -60,7 +61,7 @@ int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, 
     TRY(pack_path(path, store->packs_dir, name, err));
     TRY(namesake_check(&replace, store, name, path, err));
     if (share > 0) {
-        TRY(setting_compatible_add(store, SETTING_PARITY, false, err));
+        TRY(feature_compatible_add(store, SETTING_PARITY, err));
         TRY(dir_make(store->parity_dir, err));
         TRY(pack_parity_path(parity_path, store->parity_dir, name, err));
         TRY(pack_parity_make(&parity, store->tmp_dir, written->fd, written->size_bytes, name, share, err));

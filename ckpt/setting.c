@@ -7,13 +7,10 @@
 #include "lease.h"
 #include "units.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SECTION          "store"
-#define COMPATIBLE       "compatible"
-#define WORDS_SEPARATORS ", \t"
+#define SECTION "store"
 
 static int parity_check(const char *value, ckpt_error *err)
 {
@@ -117,48 +114,5 @@ int setting_quota(uint64_t *bytes, const ckpt_store *store, ckpt_error *err)
     }
 out:
     free(text);
-    return rc;
-}
-
-static bool list_has(const char *list, const char *word)
-{
-    const size_t length = strlen(word);
-
-    for (const char *at = list ? list : ""; *at;) {
-        at += strspn(at, WORDS_SEPARATORS);
-        const size_t size = strcspn(at, WORDS_SEPARATORS);
-        if (size == length && memcmp(at, word, size) == 0)
-            return true;
-        at += size;
-    }
-    return false;
-}
-
-int setting_compatible_add(ckpt_store *store, const char *word, bool alone, ckpt_error *err)
-{
-    int rc = 0;
-    ini *config = NULL;
-    lease *exclusive = NULL;
-    char list[INI_VALUE_MAX + 1];
-
-    TRY(store_config_read(&config, store, err));
-    if (list_has(ini_get(config, SECTION, NULL, COMPATIBLE), word))
-        goto out;
-    if (!alone)
-        TRY(prune_lease_take(&exclusive, store, INTENT_WAIT_MS, err));
-    ini_free(config); /* once more, alone */
-    config = NULL;
-    TRY(store_config_read(&config, store, err));
-    const char *const now = ini_get(config, SECTION, NULL, COMPATIBLE);
-    if (list_has(now, word))
-        goto out;
-    snprintf(list, sizeof list, "%s%s%s", now ? now : "", now && *now ? ", " : "", word);
-    TRY(ini_set(config, SECTION, NULL, COMPATIBLE, list, err));
-    TRY(config_write(store, config, err));
-out:
-    if (rc)
-        error_prefix(err, "note in %s that the store uses `%s`", store->config_path, word);
-    lease_release(exclusive);
-    ini_free(config);
     return rc;
 }

@@ -13,8 +13,4 @@ int setting_parity(double *share, const ckpt_store *store, ckpt_error *err);
 /* What the store may take; 0: as much as there is. */
 int setting_quota(uint64_t *bytes, const ckpt_store *store, ckpt_error *err);
 
-/* Puts a word into the list `compatible`, unless it is there: what any other program may ignore. `alone`: the caller
- * holds the lease `prune`. */
-int setting_compatible_add(ckpt_store *store, const char *word, bool alone, ckpt_error *err);
-
 #endif

@@ -12,9 +12,9 @@
  *              transform.c: lossy choices before it; reference.c: what new frames could be deltas of; plan_shape.c,
  *              level.c; lookup.c and segment.c: hash of bytes -> where; usage.c: the quota; writer.c: in the background
  *   reading    content*.c: a checkpoint's files and tensors; restore*.c, diff.c, export*.c, bundle_*.c
- *   care       retention.c, metric.c: the policy as a pure function; prune.c, remove.c, gc.c, repack*.c, sweep.c: what goes;
- *              verify*.c, repair*.c, damaged.c, pack_parity.c, parity_dir.c: what is damaged; reach.c, live.c: which
- *              packs and frames a checkpoint needs; stats*.c
+ *   care       retention.c, metric.c: the policy as a pure function; prune.c, remove.c, gc.c, repack*.c, sweep.c: what
+ *              goes; verify*.c, repair*.c, damaged.c, parity_dir.c: what is damaged; reach.c, live.c: which packs and
+ *              frames a checkpoint needs; stats*.c
  *   anywhere   text.c, pattern.c, hash_set.c, json_bounded.c, version.c */
 #ifndef CKPT_STORE_INTERNAL_H
 #define CKPT_STORE_INTERNAL_H
