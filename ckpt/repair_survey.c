@@ -177,18 +177,41 @@ out:
     return rc;
 }
 
+/* Is the snapshot as it was listed? Else a pack that it named may have gone with it, or after it was repacked. */
+static int entry_stands(bool *stands, const repairer *r, const repair_entry *e, ckpt_error *err)
+{
+    int rc = 0;
+    snapshot now = {0};
+    ckpt_error why;
+
+    *stands = false;
+    if (snapshot_read(&now, r->store->snapshots_dir, &e->name, &why))
+        TRY(error_pass_own(err, &why));
+    else
+        *stands = sha256_compare(&now.pack, &e->snap.pack) == 0;
+out:
+    snapshot_clear(&now);
+    return rc;
+}
+
 /* All packs that a checkpoint needs and that are not there. */
 static int missing_add(repairer *r, const repair_entry *e, ckpt_error *err)
 {
     int rc = 0;
+    bool stands;
     pack *opened = NULL;
     ckpt_error why = {0};
     const reach_pack *const own = reach_find(&r->reach, &e->snap.pack);
 
-    if (!own)
-        TRY(want_add(r, e, &e->snap.pack, err));
-    if (!own || !own->lacks)
+    if (own && !own->lacks)
         goto out;
+    TRY(entry_stands(&stands, r, e, err));
+    if (!stands)
+        goto out;
+    if (!own) {
+        TRY(want_add(r, e, &e->snap.pack, err));
+        goto out;
+    }
     if (pack_open(&opened, r->store->packs_dir, &own->name, &why)) {
         TRY(error_pass_own(err, &why)); /* it could be read a moment ago: another round will tell */
         goto out;
