@@ -163,6 +163,11 @@ int tensor_file_add(tensor_file *file, tensor_view *view, uint64_t file_size, ck
     /* A stride of 0 makes few bytes look like many; work on a tensor has to stay in proportion to the file. */
     FAIL_IF(!tensor_view_bytes(&bytes, view) || bytes > file_size, err, CKPT_EFORMAT,
             "%.200s: has more elements than the file", view->name);
+    const uint64_t most = file_size > (UINT64_MAX - TENSOR_FILE_BYTES_FREE) / TENSOR_FILE_TIMES_MAX
+                              ? UINT64_MAX
+                              : file_size * TENSOR_FILE_TIMES_MAX + TENSOR_FILE_BYTES_FREE;
+    FAIL_IF(bytes > most - file->bytes, err, CKPT_EFORMAT, "tensors share their bytes too often");
+    file->bytes += bytes;
     TRY(list_grow(&items, file->count, sizeof *view, err));
     file->tensors = items;
     file->tensors[file->count++] = *view;

@@ -15,6 +15,9 @@
 #define TENSOR_FILE_TENSORS_MAX (1u << 20)
 #define TENSOR_FILE_NAME_MAX    4096         /* bytes of a tensor's name */
 #define TENSOR_FILE_HEADER_MAX  (100u << 20) /* JSON header, pickle: as the safetensors reference */
+/* Tensors may share bytes, as tied weights do; together they show the file so many times, and so many bytes more. */
+#define TENSOR_FILE_TIMES_MAX  1024u
+#define TENSOR_FILE_BYTES_FREE (UINT64_C(1) << 30)
 
 /* Random access to the bytes of a file on disk or in memory. */
 typedef struct byte_source {
@@ -61,6 +64,7 @@ typedef struct tensor_file {
     const char *format; /* "torch", ... static */
     size_t count;
     tensor_view *tensors; /* in the order of the file's own listing */
+    uint64_t bytes;       /* of all tensors together */
     size_t value_count;
     ckpt_value *values; /* strings beside the tensors (safetensors __metadata__); owned */
     size_t check_count;

@@ -227,6 +227,23 @@ static void a_view_with_more_elements_than_the_file_is_refused(void **state)
     tensor_file_clear(&file);
 }
 
+/* What goes through all tensors would go through few bytes again and again. */
+static void tensors_that_share_their_bytes_too_often_are_refused(void **state)
+{
+    const uint64_t size = UINT64_C(1) << 30;
+    tensor_file file = {0};
+    (void)state;
+    for (unsigned i = 0; i < 1025; i++) { /* 1024 times the file, and 1 GiB */
+        tensor_view view = view_of("shared", CKPT_U8, size, 1);
+        assert_int_equal(tensor_view_row_major(&view, NULL), 0);
+        assert_int_equal(tensor_file_add(&file, &view, size, NULL), 0);
+    }
+    tensor_view view = view_of("shared", CKPT_U8, 1, 1);
+    assert_int_equal(tensor_view_row_major(&view, NULL), 0);
+    assert_int_equal(tensor_file_add(&file, &view, size, NULL), CKPT_EFORMAT);
+    tensor_file_clear(&file);
+}
+
 static void a_name_that_is_not_text_is_refused(void **state)
 {
     static const char *const NAMES[] = {"",         "a\nb",         "a\x1b[31m", "\xff",
@@ -257,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_view_outside_of_the_file_is_refused),
         cmocka_unit_test(a_file_that_ends_too_early_looks_cut_off_and_others_do_not),
         cmocka_unit_test(a_view_with_more_elements_than_the_file_is_refused),
+        cmocka_unit_test(tensors_that_share_their_bytes_too_often_are_refused),
         cmocka_unit_test(a_name_that_is_not_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
