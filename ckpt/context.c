@@ -97,7 +97,11 @@ void context_grid_gather(uint32_t *out, const context_grid *g, const void *eleme
     const unsigned char *const in = (const unsigned char *)elements + 4 * g->before;
     const size_t body = g->planes * g->plane_size;
 
-    for (size_t group = 0; group < g->groups; group++)
+    if (g->inner == 1) /* the usual case, and copies of one element are slow */
+        for (unsigned p = 0; p < g->planes; p++)
+            for (size_t group = 0; group < g->groups; group++)
+                out[p * g->plane_size + group] = load_u32(in + 4 * (group * g->planes + p));
+    for (size_t group = 0; g->inner > 1 && group < g->groups; group++)
         for (unsigned p = 0; p < g->planes; p++)
             memcpy(out + p * g->plane_size + group * g->inner, in + 4 * (group * g->planes + p) * g->inner,
                    4 * (size_t)g->inner);
@@ -110,7 +114,11 @@ void context_grid_scatter(void *elements, const context_grid *g, const uint32_t 
     unsigned char *const out = (unsigned char *)elements + 4 * g->before;
     const size_t body = g->planes * g->plane_size;
 
-    for (size_t group = 0; group < g->groups; group++)
+    if (g->inner == 1)
+        for (unsigned p = 0; p < g->planes; p++)
+            for (size_t group = 0; group < g->groups; group++)
+                store_u32(out + 4 * (group * g->planes + p), in[p * g->plane_size + group]);
+    for (size_t group = 0; g->inner > 1 && group < g->groups; group++)
         for (unsigned p = 0; p < g->planes; p++)
             memcpy(out + 4 * (group * g->planes + p) * g->inner, in + p * g->plane_size + group * g->inner,
                    4 * (size_t)g->inner);
