@@ -116,7 +116,8 @@ codec_plan codec_plan_fast(ckpt_dtype dtype)
     return (codec_plan){.mode = CODEC_PLANES, .width = width, .dtype = dtype, .rotate = has_exponent ? 1 : 0};
 }
 
-codec_plan codec_plan_alternative(const codec_plan *plan, bool has_reference)
+/* How a chunk whose plan is "a copy" or "constant" is coded when it is not: the mode next to it. */
+static codec_plan plan_alternative(const codec_plan *plan, bool has_reference)
 {
     const bool bytes = plan->dtype == CKPT_OPAQUE;
     codec_plan other = *plan;
@@ -197,7 +198,7 @@ int codec_encode(size_t *coded_size, void *dst, codec *c, const codec_plan *plan
 {
     int rc = 0;
     const codec_chunk chunk = {.src = src, .size = size, .reference = reference};
-    const codec_plan planned = codec_plan_alternative(plan, reference != NULL);
+    const codec_plan planned = plan_alternative(plan, reference != NULL);
     const codec_plan attempts[] = {
         {.mode = CODEC_COPY}, {.mode = CODEC_CONSTANT}, planned, {.mode = CODEC_ZSTD, .level = 1}};
     const size_t attempt_count = !mode_row(planned.mode) || planned.mode == CODEC_STORED ? 2 : 4;

@@ -61,9 +61,6 @@ codec_plan codec_plan_of(codec_mode mode, ckpt_dtype dtype);
 /* Length of the shortest element of 1, 2, 4 or 8 bytes whose repetition is the whole chunk; 0: there is none. */
 size_t codec_constant_period(const void *src, size_t size);
 
-/* How a chunk whose plan is "a copy" or "constant" is coded when it is not: the mode next to it. */
-codec_plan codec_plan_alternative(const codec_plan *plan, bool has_reference);
-
 /* The layout of PLANES, SUB and XOR that a plan asks for. Any plan gives a valid one. */
 plane_layout codec_plane_layout(const codec_plan *plan, plane_delta delta);
 

@@ -60,7 +60,8 @@ int repair_progress(repairer *r, uint64_t bytes, ckpt_error *err)
     return 0;
 }
 
-int repair_hurt(ckpt_repair_row *row, const repairer *r, const sha256 *name, ckpt_error *err)
+/* Fills row->hurt with the checkpoints that need a pack. */
+static int row_hurt(ckpt_repair_row *row, const repairer *r, const sha256 *name, ckpt_error *err)
 {
     int rc = 0;
 
@@ -144,7 +145,7 @@ static int patient_row(ckpt_repair_row **row, repairer *r, const repair_patient 
 
     sha256_hex(hex, &p->name);
     TRY(repair_row(row, r, "pack", hex, err));
-    TRY(repair_hurt(*row, r, &p->name, err));
+    TRY(row_hurt(*row, r, &p->name, err));
 out:
     return rc;
 }

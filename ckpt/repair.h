@@ -75,8 +75,6 @@ int repair_row(ckpt_repair_row **out, repairer *r, const char *kind, const char 
 void repair_say(char *field, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define REPAIR_SAY(field, ...) repair_say((field), sizeof(field), __VA_ARGS__)
 int repair_progress(repairer *r, uint64_t bytes, ckpt_error *err);
-/* Fills row->hurt with the checkpoints that need a pack. */
-int repair_hurt(ckpt_repair_row *row, const repairer *r, const sha256 *pack, ckpt_error *err);
 /* Puts a finished file in the place of `path`; what stands there is kept. */
 int repair_commit(repairer *r, file_tmp *tmp, const char *path, ckpt_error *err);
 /* Moves a pack to damaged/, unless a checkpoint needs it, also one that came meanwhile, or a running save may: *moved.

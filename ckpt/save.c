@@ -1,8 +1,8 @@
 #include "save_internal.h"
 
 #include "fail.h"
-#include "setting.h"
 #include "feature.h"
+#include "setting.h"
 #include "tables.h"
 
 #include <errno.h>
@@ -90,7 +90,8 @@ void saver_close(saver *s)
     free(s->placed);
 }
 
-int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry, ckpt_error *err)
+static int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry,
+                      ckpt_error *err)
 {
     int rc = 0;
 

@@ -85,7 +85,7 @@ typedef struct save_carry {
 typedef struct saver {
     ckpt_store *store;
     ckpt_level level;
-    transform_rules rules; /* set after saver_open */
+    transform_rules rules; /* set by saver_start */
     transform_account account;
     bool from_copy, whole_only; /* these three: see ckpt_save_options */
     const ckpt_file_mark *expected;
@@ -233,9 +233,7 @@ int save_place_pack(file_commit_plan *plan, uint64_t *bytes, ckpt_store *store, 
                     double share, ckpt_error *err);
 
 /* ---- save.c ---- */
-/* Takes the scratch out of `carry`, which may be NULL. */
-int saver_open(saver *s, uint64_t *sequence, ckpt_store *store, ckpt_level level, save_carry *carry, ckpt_error *err);
-/* The same, as the options of a save say. */
+/* As the options of a save say. Takes the scratch out of `carry`, which may be NULL. */
 int saver_start(saver *s, uint64_t *sequence, ckpt_store *store, const ckpt_save_options *options, save_carry *carry,
                 ckpt_error *err);
 /* Opens the pack that frames go to; once it is known that there is room. */
