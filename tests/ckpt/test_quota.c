@@ -3,6 +3,7 @@
 #include <ckpt/stats.h>
 
 #include "thread.h"
+#include "usage.h"
 
 static uint64_t store_bytes(fixture *f)
 {
@@ -54,6 +55,19 @@ static void assert_all_good(fixture *f)
 static void policy_set(fixture *f, const char *keep)
 {
     MUST(ckpt_setting_set(f->store, "keep", keep, ERR));
+}
+
+static void room_is_what_quota_and_disk_both_allow(void **state)
+{
+    const ckpt_usage no_quota = {.store_bytes = 10, .disk_free_bytes = 50};
+    const ckpt_usage by_quota = {.store_bytes = 10, .disk_free_bytes = 50, .quota_bytes = 40};
+    const ckpt_usage by_disk = {.store_bytes = 10, .disk_free_bytes = 50, .quota_bytes = 100};
+    const ckpt_usage beyond = {.store_bytes = 110, .disk_free_bytes = 50, .quota_bytes = 100};
+    (void)state;
+    assert_int_equal(usage_room(&no_quota), 50);
+    assert_int_equal(usage_room(&by_quota), 30);
+    assert_int_equal(usage_room(&by_disk), 50);
+    assert_int_equal(usage_room(&beyond), 0);
 }
 
 /* ---- Refusing ---- */
@@ -368,6 +382,7 @@ static void a_full_quota_refuses_repacking_with_the_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STORE_TEST(room_is_what_quota_and_disk_both_allow),
         STORE_TEST(what_does_not_fit_is_refused_with_the_numbers),
         STORE_TEST(no_checkpoint_goes_when_that_would_not_be_enough),
         STORE_TEST(tagged_checkpoints_stay_though_a_save_is_refused),
