@@ -68,8 +68,8 @@ typedef enum ckpt_training_event_kind {
     CKPT_TRAINING_BATCH = 0, /* after each step and each batch of an evaluation: for a progress bar; little is set */
     CKPT_TRAINING_STEPS = 1, /* every `checkpoint.every` steps */
     CKPT_TRAINING_EPOCH = 2, /* an epoch ended and was validated */
-    CKPT_TRAINING_STARTED =
-        3, /* `text` says where from, and for a resume whether it is identical, equivalent or not exact, and why */
+    /* `text` says where from, and for a resume whether it is identical, equivalent or not exact, and why */
+    CKPT_TRAINING_STARTED = 3,
     CKPT_TRAINING_NOTE = 4,    /* `text` */
     CKPT_TRAINING_WARNING = 5, /* `text`: a save failed and training goes on, the disk is full, ... */
     CKPT_TRAINING_FINISHED = 6 /* all done and saved; test accuracy is set */
