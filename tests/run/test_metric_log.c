@@ -316,10 +316,44 @@ static void the_history_of_a_saved_folder_is_taken_over(void **state)
     metric_log_free(m);
 }
 
+static void of_a_long_line_expressions_are_tried_on_the_end(void **state)
+{
+    (void)state;
+    char text[2 * METRIC_TEXT_MAX];
+    memset(text, 'x', sizeof text);
+    memcpy(text, "acc=0.5 ", 8);
+    memcpy(text + sizeof text - 20, " acc=0.75 ", 10);
+    text[sizeof text - 2] = '\n';
+    text[sizeof text - 1] = 0;
+    expect_of("acc=([0-9.]+)", text, "0.75");
+    memset(text + sizeof text - 20, 'x', 10);
+    expect_of("acc=([0-9.]+)", text, NULL);
+}
+
+/* An expression that looks at each line once from each of its places: without a limit this takes hours. */
+static void expressions_that_take_long_keep_nothing_from_being_saved(void **state)
+{
+    (void)state;
+    const size_t size = METRIC_LOG_TAIL_MAX;
+    char *const text = malloc(size);
+    assert_non_null(text);
+    memset(text, 'a', size);
+    for (size_t i = METRIC_TEXT_MAX; i < size; i += METRIC_TEXT_MAX)
+        text[i] = '\n';
+    memcpy(text + size - 6, "\naaab\n", 6);
+    text[size - 1] = '\n';
+    put("w", text, size);
+    metric_log *const m = follow("a~(a|a)*b");
+    MUST(metric_log_read(m, ERR));
+    assert_non_null(metric_log_value(m, 0));
+    metric_log_free(m);
+    free(text);
+}
+
 static void what_is_no_metric_is_refused(void **state)
 {
     (void)state;
-    static const char *const WRONG[] = {"", "=x", "acc=(", "acc=[", "a b=(x)", "(acc)=1"};
+    static const char *const WRONG[] = {"", "=x", "acc=(", "acc=[", "a b=(x)", "(acc)=1", "acc=(.*)\\1"};
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
         metric_log *m = NULL;
         ckpt_error err = {0};
@@ -386,6 +420,8 @@ int main(void)
         cmocka_unit_test(hostile_bytes_are_no_value),
         cmocka_unit_test(json_of_a_thousand_brackets_is_passed_over),
         cmocka_unit_test(the_history_of_a_saved_folder_is_taken_over),
+        cmocka_unit_test(of_a_long_line_expressions_are_tried_on_the_end),
+        cmocka_unit_test(expressions_that_take_long_keep_nothing_from_being_saved),
         cmocka_unit_test(what_is_no_metric_is_refused),
         cmocka_unit_test(a_column_of_csv_has_exactly_the_name),
         cmocka_unit_test(an_expression_that_fits_nothing_says_nothing),

@@ -24,6 +24,10 @@ static int regex_compile(metric *m, const char *expression, ckpt_error *err)
 {
     int rc = 0;
     char why[128];
+    /* POSIX has none in these expressions, and they may take for ever. */
+    for (const char *c = expression; *c; c += 1 + (*c == '\\' && c[1]))
+        FAIL_IF(*c == '\\' && isdigit((unsigned char)c[1]), err, CKPT_EUSAGE, "metric %s: \\%c refers back", expression,
+                c[1]);
     const int failed = regcomp(&m->regex, expression, REG_EXTENDED);
 
     if (failed) {
@@ -109,7 +113,10 @@ static void value_take(metric *m, const char *text, size_t size)
 static void take_text(metric *m, const char *line)
 {
     regmatch_t found[GROUPS_MAX];
+    const size_t size = strlen(line);
 
+    if (size > METRIC_TEXT_MAX)
+        line += size - METRIC_TEXT_MAX;
     /* The last place of the line, as a progress bar that is redrawn has it. */
     for (int flags = 0; regexec(&m->regex, line, GROUPS_MAX, found, flags) == 0; flags = REG_NOTBOL) {
         const regmatch_t *const value = &found[m->group];

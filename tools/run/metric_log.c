@@ -1,5 +1,6 @@
 #include "metric_log.h"
 
+#include "clock.h"
 #include "fail.h"
 #include "file.h"
 #include "metric_history.h"
@@ -17,7 +18,7 @@ typedef struct followed {
     char *path;
     int fd; /* -1: not open */
     uint64_t offset;
-    bool skipping; /* in a line that is too long, or that began before what is read */
+    bool skipping;               /* in a line that is too long, or that began before what is read */
     size_t columns[METRICS_MAX]; /* of CSV; SIZE_MAX: none */
     size_t used;
     char line[METRIC_LINE_MAX + 1]; /* so far */
@@ -29,6 +30,7 @@ struct metric_log {
     followed *logs[METRIC_LOGS_MAX];
     size_t log_count;
     char *buffer;
+    uint64_t hurry_ms;
 };
 
 int metric_log_new(metric_log **out, const char *const *metrics, size_t metric_count, const char *const *logs,
@@ -128,20 +130,27 @@ static int read_some(ssize_t *size, metric_log *m, const followed *log, uint64_t
     return *size > 0;
 }
 
+static void leave_but(followed *log, uint64_t end, uint64_t size)
+{
+    if (log->offset + size >= end)
+        return;
+    log->offset = end - size;
+    log->used = 0;
+    log->skipping = true;
+}
+
 /* What has come until now, and no more: whoever writes faster than this reads would never let it end. Of very much only
  * the end is read. */
 static void read_until(metric_log *m, followed *log, uint64_t end)
 {
     ssize_t size;
 
-    if (end > log->offset && end - log->offset > METRIC_LOG_TAIL_MAX) {
-        log->offset = end - METRIC_LOG_TAIL_MAX;
-        log->used = 0;
-        log->skipping = true;
-    }
+    leave_but(log, end, METRIC_LOG_TAIL_MAX);
     while (log->offset < end && read_some(&size, m, log, log->offset)) {
         bytes_take(m, log, m->buffer, (size_t)size);
         log->offset += (uint64_t)size;
+        if (clock_ms() >= m->hurry_ms) /* an expression such as .*x looks at each line once from each of its places */
+            leave_but(log, end, READ_SIZE);
     }
 }
 
@@ -208,6 +217,7 @@ int metric_log_read(metric_log *m, ckpt_error *err)
 {
     int rc = 0;
 
+    m->hurry_ms = clock_ms() + METRIC_READ_MS;
     for (size_t i = 0; i < m->log_count; i++)
         TRY(log_read(m, m->logs[i], err));
 out:

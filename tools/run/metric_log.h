@@ -22,6 +22,8 @@
 #define METRIC_KEY_SIZE       64
 #define METRIC_VALUE_SIZE     64
 #define METRIC_LINE_MAX       (64u << 10) /* bytes of a line; a longer one says nothing */
+#define METRIC_TEXT_MAX       (8u << 10)  /* of a longer line expressions are tried on the end */
+#define METRIC_READ_MS        2000        /* after so long only the very end of each log is looked at */
 #define METRIC_LOG_TAIL_MAX   (8u << 20)  /* bytes read at a time; of more that has come only the end is */
 #define METRIC_EXPRESSION_MAX 1024
 
