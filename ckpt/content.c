@@ -281,6 +281,7 @@ const ckpt_file_info *ckpt_content_file(const ckpt_content *content, size_t i)
     ckpt_file_info *const info = &content->files[i].info;
     if (!info->level)
         info->level = content->store ? stored_level(content, i) : "";
+    info->refusal = content->store ? "" : content->plains[i].refusal;
     if (!content->store && !info->sha256[0])
         (void)plain_hash(info->sha256, &content->plains[i].source, NULL); /* "" says that it could not be read */
     return info;

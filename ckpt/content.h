@@ -43,6 +43,7 @@ typedef struct content_plain {
     char *path;
     int fd; /* -1: not open */
     tensor_file file;
+    char refusal[CKPT_WHY_SIZE];
 } content_plain;
 
 /* A tensor that does not lie in the file as it is: a compressed member of an archive, or an HDF5 dataset in chunks. */

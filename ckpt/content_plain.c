@@ -5,6 +5,7 @@
 #include "walk.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,7 @@ static int file_add(ckpt_content *c, char *path, size_t folder_size, ckpt_error 
     TRY(plain_open(p, err));
     p->source.read = read_plain;
     TRY(tensor_file_read(&p->file, why, &p->source, err));
+    snprintf(p->refusal, sizeof p->refusal, "%s", tensor_file_refusal(why, path));
     c->files[i].info = (ckpt_file_info){.path = path + folder_size,
                                         .kind = CKPT_FILE,
                                         .size = p->source.size,

@@ -71,6 +71,17 @@ static int file_find(size_t *out, const exporter *e, ckpt_error *err)
     return rc;
 }
 
+/* Why what looks like a file of tensors has none. */
+static const char *refusal_of(const exporter *e, size_t file)
+{
+    const char *why = "";
+
+    for (size_t i = 0; !*why && i < ckpt_content_file_count(e->content); i++)
+        if (file == SIZE_MAX || file == i)
+            why = ckpt_content_file(e->content, i)->refusal;
+    return why;
+}
+
 static int rows_choose(exporter *e, size_t file, ckpt_error *err)
 {
     int rc = 0;
@@ -92,7 +103,8 @@ static int rows_choose(exporter *e, size_t file, ckpt_error *err)
     }
     FAIL_IF(e->count == 0 && e->options.only_count, err, CKPT_ENOTFOUND, "no tensor has a name that fits `%s`",
             e->options.only[0]);
-    FAIL_IF(e->count == 0, err, CKPT_ENOTFOUND, "there are no tensors to export");
+    const char *const why = refusal_of(e, file);
+    FAIL_IF(e->count == 0, err, CKPT_ENOTFOUND, "there are no tensors to export%s%s", *why ? ": " : "", why);
     FAIL_IF(e->count > EXPORT_TENSORS_MAX, err, CKPT_EUSAGE, "too many tensors for one file");
 out:
     if (rc == CKPT_ENOTFOUND)

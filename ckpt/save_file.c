@@ -164,10 +164,7 @@ out:
  * newest checkpoint. */
 static void tell_refusal(const saver *s, const char *path, const char *why)
 {
-    const size_t prefix = strlen(s->source->path);
-
-    if (strncmp(why, s->source->path, prefix) == 0 && strncmp(why + prefix, ": ", 2) == 0)
-        why += prefix + 2;
+    why = tensor_file_refusal(why, s->source->path);
     if (s->file.cut_off)
         store_warn(s->store, "%s looks cut off (%s); saved as it is", path, why);
     else

@@ -323,3 +323,10 @@ int tensor_file_read(tensor_file *out, char why[WHY_SIZE], const byte_source *so
 out:
     return rc;
 }
+
+const char *tensor_file_refusal(const char *why, const char *path)
+{
+    const size_t prefix = strlen(path);
+
+    return strncmp(why, path, prefix) == 0 && strncmp(why + prefix, ": ", 2) == 0 ? why + prefix + 2 : why;
+}

@@ -89,6 +89,8 @@ extern const tensor_format FORMAT_SAFETENSORS, FORMAT_DISTCP, FORMAT_TORCH, FORM
  * `cut_off` whether its writer seems not to have come to the end. Errors: only
  * CKPT_EIO, CKPT_ENOMEM, CKPT_EINTERRUPTED. */
 int tensor_file_read(tensor_file *out, char why[256], const byte_source *source, ckpt_error *err);
+/* `why` without the path of the source, if that stands in front. */
+const char *tensor_file_refusal(const char *why, const char *path);
 void tensor_file_clear(tensor_file *file);
 
 /* Appends a view, taking `name` over (freed on error too). CKPT_EFORMAT when the name is not valid, the span does not

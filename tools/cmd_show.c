@@ -276,6 +276,8 @@ static int json_file(json_t *row, const ckpt_content *content, size_t i, ckpt_er
         TRY(json_out_set(row, "format", print_json_text(file->format), err));
         if (*file->level)
             TRY(json_out_set(row, "level", print_json_text(file->level), err));
+        if (*file->refusal)
+            TRY(json_out_set(row, "refusal", print_json_text(file->refusal), err));
         TRY(json_out_set(row, "tensors", json_out_count(file->tensor_count), err));
         TRY(json_values(row, content, i, err));
     }
@@ -345,7 +347,17 @@ out:
 
 /* ---- The command ------------------------------------------------------------------------------------------------ */
 
-static int print_content(const session *s, ckpt_content *content, bool with_tensors, ckpt_error *err)
+/* What looks like a file of tensors and shows none leaves the question why. */
+static void note_refusals(session *s, const ckpt_content *content)
+{
+    for (size_t i = 0; i < ckpt_content_file_count(content); i++) {
+        const ckpt_file_info *const file = ckpt_content_file(content, i);
+        if (*file->refusal)
+            session_note(s, "%s is opaque: %s", file->path, file->refusal);
+    }
+}
+
+static int print_content(session *s, ckpt_content *content, bool with_tensors, ckpt_error *err)
 {
     int rc = 0;
 
@@ -355,6 +367,7 @@ static int print_content(const session *s, ckpt_content *content, bool with_tens
     TRY(print_values(s, content, err));
     if (with_tensors)
         TRY(print_tensors(s, content, err));
+    note_refusals(s, content);
 out:
     return rc;
 }

@@ -120,7 +120,7 @@ _Info = _struct("ckpt_info", ("id", _id), ("sequence", _u64), ("time", _i64), ("
                 ("meta", ctypes.POINTER(_Value)), ("tag_count", _size), ("tags", ctypes.POINTER(_text)))
 _FileInfo = _struct("ckpt_file_info", ("path", _text), ("kind", ctypes.c_int), ("mode", ctypes.c_uint), ("size", _u64),
                     ("sha256", _id), ("link_target", _text), ("format", _text), ("tensor_first", _size),
-                    ("tensor_count", _size), ("level", _text))
+                    ("tensor_count", _size), ("level", _text), ("refusal", _text))
 _TensorInfo = _struct("ckpt_tensor_info", ("name", _text), ("dtype", ctypes.c_int), ("rank", ctypes.c_uint),
                       ("shape", _u64 * _RANK_MAX), ("stride", _i64 * _RANK_MAX), ("contiguous", ctypes.c_bool),
                       ("file", _size), ("bytes", _u64))

@@ -291,7 +291,8 @@ typedef struct ckpt_file_info {
     const char *format;        /* "torch", "safetensors", "npy", "npz", "distcp", "hdf5", "keras", "opaque"; "" for
                                   folders and links */
     size_t tensor_first, tensor_count;
-    const char *level; /* at which its bytes were saved: "fast", "default", "max", "mixed"; "" when it is not known */
+    const char *level;   /* at which its bytes were saved: "fast", "default", "max", "mixed"; "" when it is not known */
+    const char *refusal; /* of a plain file: why it is "opaque", though it looks like one of a format; else "" */
 } ckpt_file_info;
 
 typedef struct ckpt_tensor_info {
