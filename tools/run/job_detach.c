@@ -37,15 +37,15 @@ out:
 }
 
 /* Closes all that the caller happened to have open, so that nobody waits for the end of a pipe of which a copy came
- * here. *report is kept. Where the kernel cannot do that, they stay. */
-static void leave_files(int *report)
+ * here. *kept is not. Where the kernel cannot do that, they stay. */
+static void leave_files(int *kept)
 {
     const int first = STDERR_FILENO + 1;
 
-    if (*report != first && dup3(*report, first, O_CLOEXEC) == first)
-        *report = first;
+    if (*kept != first && dup3(*kept, first, O_CLOEXEC) == first)
+        *kept = first;
 #ifdef SYS_close_range
-    if (*report == first)
+    if (*kept == first)
         (void)syscall(SYS_close_range, (unsigned)first + 1, UINT_MAX, 0);
 #endif
 }
