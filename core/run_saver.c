@@ -263,13 +263,19 @@ static bool prune(run_saver *v)
 
 /* ---- Saving ---- */
 
+/* Would a save go well once there is room? */
+static bool is_lack_of_room(int code)
+{
+    return code == CKPT_ENOSPC || code == CKPT_EQUOTA;
+}
+
 static void save_and_go_on(run_saver *v, save_reason reason, const run_meta *m)
 {
     ckpt_error why;
 
     if (submit(v, reason, m, &why)) {
         (void)failure_tell(v, &why);
-        if (why.code == CKPT_ENOSPC)
+        if (is_lack_of_room(why.code))
             (void)prune(v); /* old checkpoints make room for the next */
     } else {
         success_tell(v);
@@ -294,7 +300,7 @@ static int save_and_wait(run_saver *v, save_reason reason, const run_meta *m, ck
     if (ckpt_writer_wait(v->writer, &why)) /* so that an error from here on is that of this save */
         (void)failure_tell(v, &why);
     rc = save_once(v, reason, m, &why);
-    if (rc == CKPT_ENOSPC && prune(v)) {
+    if (is_lack_of_room(rc) && prune(v)) {
         (void)ckpt_writer_wait(v->writer, NULL); /* the second attempt shows what came of it */
         rc = save_once(v, reason, m, &why);
     }

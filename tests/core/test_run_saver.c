@@ -517,6 +517,20 @@ static void the_last_save_fails_where_nothing_may_be_removed(void **test)
     assert_int_equal(checkpoint_count(r), 4);
 }
 
+static void in_a_quota_old_checkpoints_make_room_too(void **test)
+{
+    run_sample *const r = *test;
+    uint64_t count = 4;
+    save_four(r, 100);
+    MUST(ckpt_setting_set(r->s->store, "quota", "1", ERR)); /* `keep` of its config.ini wants all of them kept */
+    save_in_rhythm(r, &count, 1);                           /* fails */
+    MUST(ckpt_setting_set(r->s->store, "quota", "0", ERR));
+    save_in_rhythm(r, &count, 1); /* tells, and has the others removed when it is done */
+    run_close(r);
+    assert_non_null(strstr(r->warning, "quota"));
+    assert_int_equal(checkpoint_count(r), 1);
+}
+
 static void a_store_that_may_only_be_read_is_told(void **test)
 {
     run_sample *const r = *test;
@@ -572,6 +586,7 @@ int main(void)
         CASE(it_is_told_when_saves_succeed_again_and_then_when_they_fail_again),
         CASE(another_cause_is_told_too),
         CASE(on_a_full_disk_old_checkpoints_make_room),
+        CASE(in_a_quota_old_checkpoints_make_room_too),
         CASE(the_last_save_has_room_made_and_tries_again),
         CASE(the_last_save_fails_where_nothing_may_be_removed),
         CASE(a_store_that_may_only_be_read_is_told),
