@@ -100,6 +100,10 @@ def flip(path, offset):
     path.write_bytes(data)
 
 
+def parity_of(pack):
+    return pack.parents[1] / "parity" / (pack.stem + ".parity")
+
+
 class Case(unittest.TestCase):
     maxDiff = None
 
@@ -128,6 +132,15 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, 3, "%s: %s" % (why, done.stderr))
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertEqual(files_below(self.out) if self.out.exists() else {}, {}, "restored in spite of " + why)
+
+    def assert_parity_rebuilds(self, path):
+        """A pack whose first tenth is lost."""
+        pack, stored = path.read_bytes(), parity_of(path).read_bytes()
+        for made in parity.Parity(stored), parity.Parity.by_its_end(stored):
+            self.assertEqual((made.pack.hex(), made.size), (path.stem, len(pack)))
+            lost = set(range(made.count)[:made.count // 10 + 1])
+            damaged = bytes(made.block * len(lost)) + pack[made.block * len(lost):]
+            self.assertEqual(made.rebuilt(damaged, lost), pack)
 
 
 class Document(unittest.TestCase):
@@ -191,6 +204,22 @@ class Document(unittest.TestCase):
 
 class GoldenStores(Case):
     """A store of each format version that a release has written."""
+
+    def test_the_reader_of_parity_rebuilds_packs(self):
+        packs = [pack for pack in GOLDEN.glob("store-*/.ckpt/packs/*.pack") if parity_of(pack).exists()]
+        self.assertTrue(packs)
+        for pack in packs:
+            self.assert_parity_rebuilds(pack)
+
+    @unittest.skipUnless(CKPT, "CKPT does not name the program")
+    def test_the_program_of_today_rebuilds_packs_from_their_parity(self):
+        store = self.folder / "store"
+        shutil.copytree(GOLDEN / "store-lossy" / ".ckpt", store)
+        pack, = (store / "packs").iterdir()
+        whole = pack.read_bytes()
+        pack.write_bytes(whole[:9000] + bytes(len(whole) // 11) + whole[9000 + len(whole) // 11:])
+        self.ckpt("--store", store, "repair", "--yes")
+        self.assertEqual(pack.read_bytes(), whole)
 
     def test_the_reader_restores_all_that_was_saved(self):
         for folder, saved in golden_stores().items():
@@ -400,12 +429,7 @@ class FreshStore(Case):
         packs = sorted((work / ".ckpt" / "packs").iterdir())
         self.assertEqual(len(packs), 3)
         for path in packs:
-            pack, stored = path.read_bytes(), (work / ".ckpt" / "parity" / (path.stem + ".parity")).read_bytes()
-            for made in parity.Parity(stored), parity.Parity.by_its_end(stored):
-                self.assertEqual((made.pack.hex(), made.size), (path.stem, len(pack)))
-                lost = set(range(made.count)[:made.count // 10 + 1])
-                damaged = bytes(made.block * len(lost)) + pack[made.block * len(lost):]
-                self.assertEqual(made.rebuilt(damaged, lost), pack)
+            self.assert_parity_rebuilds(path)
 
 
 if __name__ == "__main__":
