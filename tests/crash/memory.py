@@ -58,6 +58,9 @@ def main():
             report.add(f"memory of {words[0]}", memory_faults(ckpt, args.meter, root, *many, *words))
         same = (root / "out/state.safetensors").read_bytes() == (root / "state.safetensors").read_bytes()
         report.add("restored file", [] if same else ["other bytes"])
+        trained(root / "state.safetensors", data, DEPTH + 1)
+        words = (*many, "save", "--level", "max", "state.safetensors")
+        report.add("memory of save --level max", memory_faults(ckpt, args.meter, root, *words))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return report.end()
