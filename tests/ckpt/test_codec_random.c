@@ -151,8 +151,11 @@ static void element_put(unsigned char *dst, ckpt_dtype dtype, float x)
         memcpy(dst, &wide, sizeof wide);
     else if (!codec_dtype_is_float(dtype))
         memcpy(dst, &whole, width);
-    else
-        memcpy(dst, (const unsigned char *)&bits + 4 - width, width);
+    else {
+        const unsigned kept = width < sizeof bits ? width : sizeof bits;
+        bits >>= 8 * (sizeof bits - kept);
+        memcpy(dst, &bits, kept);
+    }
 }
 
 static void elements_fill(unsigned char *dst, size_t size, ckpt_dtype dtype, kind k, unsigned period)

@@ -40,7 +40,7 @@ static void a_wrong_byte_of_a_snapshot_is_put_right(void **state)
 static void a_copy_of_a_snapshot_under_another_number_is_set_aside(void **state)
 {
     fixture *const f = *state;
-    char file[FILE_PATH_MAX], path[FILE_PATH_MAX], copy[FILE_PATH_MAX];
+    char file[FILE_PATH_MAX], path[FILE_PATH_MAX], copy[2 * FILE_PATH_MAX];
     const ckpt_save_result saved = saved_with_all(file, f);
     snapshot_file(path, f, "latest");
     snprintf(copy, sizeof copy, "%s/10000001%s", f->store->snapshots_dir, path_base(path) + 8);
