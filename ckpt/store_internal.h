@@ -1,21 +1,22 @@
 /* The store as its own modules see it: paths, the open packs, and the protocol that lets writers, readers and prune
- * work at the same time. One noun a file; the rooms of the folder, from the inside out:
+ * work at the same time. One noun a file; the rooms of the house, each a folder of its own, from the inside out:
  *
- *   codec      codec*.c, planes*.c, context*.c, rans*.c, bit_coder.c, zstd_frame.c: chunks as fewer bytes
- *   packs      pack*.c, frame_*.c, tables.c, extents.c, kept.c: coded chunks as files, and where they are
+ *   codec      codec*.c, planes*.c, context*.c, rans*.c, bit_coder.c, plan_shape.c, zstd_frame.c: chunks as fewer bytes
+ *   packs      pack*.c, frame_*.c, tables.c, extents.c, kept.c, parity_dir.c: coded chunks as files, and where they are
  *   formats    tensor_file.c and file_*.c, on pickle*.c, torch_*.c, hdf5*.c, dcp.c, zip_*.c, shard_index.c: what of a
- *              file is tensors; tensor_name.c, dtype.c, numbers.c; whole*.c: has its program come to its end with it
- *   roots      store.c, setting.c and feature.c: config.ini; snapshot.c; tag.c, name.c, list.c; fallback.c: `latest`
+ *              file is tensors; tensor_name.c, dtype.c, numbers.c; whole*.c: has its program come to its end with it;
+ *              json_bounded.c
+ *   (here)     store.c, setting.c and feature.c: config.ini; snapshot.c; tag.c, name.c, list.c; fallback.c: `latest`
  *              when the newest is damaged
- *   together   intent.c: what a writer is about to refer to, and what prune sees of it
- *   saving     walk.c: paths -> what is to be saved; save*.c: files -> extents -> frames -> pack -> snapshot;
- *              transform.c: lossy choices before it; reference.c: what new frames could be deltas of; plan_shape.c,
- *              level.c; lookup.c and segment.c: hash of bytes -> where; usage.c: the quota; writer.c: in the background
- *   reading    content*.c: a checkpoint's files and tensors; restore*.c, diff.c, export*.c, bundle_*.c
+ *   (here)     intent.c: what a writer is about to refer to, and what prune sees of it
+ *   save       walk.c: paths -> what is to be saved; save*.c: files -> extents -> frames -> pack -> snapshot;
+ *              transform.c: lossy choices before it; reference.c: what new frames could be deltas of; level.c;
+ *              lookup.c and segment.c: hash of bytes -> where; usage.c: the quota; writer.c: in the background
+ *   read       content*.c: a checkpoint's files and tensors; restore*.c, diff.c, export*.c, bundle_*.c
  *   care       retention.c, metric.c: the policy as a pure function; prune.c, remove.c, gc.c, repack*.c, sweep.c: what
- *              goes; verify*.c, repair*.c, damaged.c, parity_dir.c: what is damaged; reach.c, live.c: which packs and
+ *              goes; verify*.c, repair*.c, damaged.c: what is damaged; reach.c, live.c: which packs and
  *              frames a checkpoint needs; stats*.c
- *   anywhere   text.c, pattern.c, hash_set.c, json_bounded.c, version.c */
+ *   (here)     text.c, pattern.c, hash_set.c, version.c */
 #ifndef CKPT_STORE_INTERNAL_H
 #define CKPT_STORE_INTERNAL_H
 
