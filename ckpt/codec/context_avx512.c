@@ -115,10 +115,10 @@ static CONTEXT_TARGET size_t groups_join(uint32_t *numbers, const context_cuts *
         const __m512i two = _mm512_add_epi32(own, _mm512_bslli_epi128(own, 4));
         const __m512i sums = _mm512_add_epi32(two, _mm512_bslli_epi128(two, 8));
         const __m512i before_fours = _mm512_sub_epi32(sums, own), before = _mm512_sub_epi8(inside, length);
-        uint32_t total[16] __attribute__((aligned(64)));
+        uint32_t total[16];
         __m512i base[4];
 
-        _mm512_store_si512(total, sums);
+        _mm512_storeu_si512(total, sums);
         bases_look(base, plane, symbols);
         for (unsigned q = 0; q < 4; q++) {
             if (__builtin_expect(longer >> q * QUARTER & 0xffff, 0)) {

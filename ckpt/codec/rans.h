@@ -53,7 +53,7 @@ void rans_encode(size_t *coded_size, unsigned char *dst, size_t capacity, rans_e
 
 /* A stream that is being decoded. */
 typedef struct rans_decoder {
-    uint32_t state[RANS_LANES_MAX] __attribute__((aligned(64)));
+    uint32_t state[RANS_LANES_MAX] __attribute__((aligned(32)));
     const unsigned char *in, *end;
     unsigned lanes; /* 1, 2, 4 ... RANS_LANES_MAX */
     unsigned lane;  /* of the next symbol */

@@ -7,6 +7,7 @@
 #include "zip_writer.h"
 
 #include <ckpt/export.h>
+#include <unistd.h>
 
 /* A second store beside that of the fixture. */
 typedef struct two_stores {
@@ -216,8 +217,8 @@ static void features_of_its_packs_are_noted_where_it_comes(void **state)
 typedef struct holder {
     const ckpt_store *store;
     lease *held;
-    size_t packs_then; /* there while it waits */
-    bool waited;
+    const char *pack; /* file of the pack that has features */
+    bool pack_was_there, waited;
 } holder;
 
 static int hold(void *payload, uint64_t done_bytes, uint64_t total_bytes)
@@ -227,7 +228,7 @@ static int hold(void *payload, uint64_t done_bytes, uint64_t total_bytes)
     if (total_bytes > 0 && !h->held && !h->waited)
         MUST(prune_lease_take(&h->held, h->store, 0, ERR));
     else if (total_bytes == 0 && h->held) {
-        h->packs_then = count_files(h->store->packs_dir);
+        h->pack_was_there = access(h->pack, F_OK) == 0;
         h->waited = true;
         lease_release(h->held);
         h->held = NULL;
@@ -239,18 +240,22 @@ static void features_are_noted_before_the_pack_that_has_them_appears(void **stat
 {
     static const char *const paths[] = {GOLDEN_DIR "/state/state.safetensors"};
     two_stores *const t = *state;
+    char saved[FILE_PATH_MAX], imported[FILE_PATH_MAX];
     ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
     options.optimizer_bf16 = true;
     MUST(ckpt_save_files(NULL, t->f->store, paths, 1, &options, ERR));
     MUST(ckpt_bundle_write(NULL, t->f->store, "latest", t->bundle, false, ERR));
-    holder h = {.store = t->f->store};
+    own_pack_file(saved, t->f, "latest");
+    join(imported, t->other->packs_dir, path_base(saved));
+    holder h = {.pack = imported};
     const ckpt_open_options open = {.size = sizeof open, .progress = hold, .payload = &h};
     ckpt_store_close(t->other);
     MUST(ckpt_store_open(&t->other, t->other_root, &open, ERR));
     h.store = t->other;
     MUST(ckpt_bundle_import(NULL, t->other, t->bundle, ERR));
     assert_true(h.waited);
-    assert_int_equal(h.packs_then, 0);
+    assert_false(h.pack_was_there);
+    assert_int_equal(access(imported, F_OK), 0);
 }
 
 static void a_damaged_pack_that_a_bundle_replaces_is_kept(void **state)

@@ -174,8 +174,8 @@ static void parity_lie(const char *path, const sha256 *name, const char *of_pack
     size_t size, pack_size;
     char *text, *pack_text;
     pack_parity p;
-    MUST(file_read_all(&text, &size, path, SIZE_MAX, ERR));
-    MUST(file_read_all(&pack_text, &pack_size, of_pack, SIZE_MAX, ERR));
+    MUST(file_read_all(&text, &size, path, PACK_INDEX_MAX, ERR));
+    MUST(file_read_all(&pack_text, &pack_size, of_pack, PACK_INDEX_MAX, ERR));
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     MUST(pack_parity_take(&p, fd, size, name, ERR));
