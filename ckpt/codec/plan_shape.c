@@ -32,7 +32,9 @@ static struct codec_grid view_grid(const tensor_view *view)
 
 void plan_shape(codec_plan *plan, const tensor_view *view, uint64_t offset)
 {
-    plan->period = view && (plan->thorough || plan->mode == CODEC_CONTEXT) ? view_period(view) : 0;
-    plan->grid = view && plan->thorough ? view_grid(view) : (struct codec_grid){0};
+    const bool pays = view && (plan->thorough || plan->mode == CODEC_CONTEXT);
+
+    plan->period = pays ? view_period(view) : 0;
+    plan->grid = pays ? view_grid(view) : (struct codec_grid){0};
     plan->grid.first_byte = view ? offset - view->offset : 0;
 }
