@@ -1,7 +1,8 @@
 """Trains ResNet-18 for CIFAR-10 at full width for 100 steps of 32 images and saves the state: the pair of `ckpt bench
 store`. The images are noise of the right shape: what the bench needs is a real optimizer's state of real size.
 
-    train_pair.py FOLDER     writes FOLDER/state_0050.pt, _0060 ... _0100.pt, about 89 MB each
+    train_pair.py FOLDER [--decay]     writes FOLDER/state_0050.pt, _0060 ... _0100.pt, about 89 MB each; with --decay
+                                       the learning rate falls to 0 along a cosine, as at the end of a training
 """
 import os
 import sys
@@ -40,6 +41,7 @@ def main():
     torch.manual_seed(1)
     model = resnet18()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100) if "--decay" in sys.argv else None
     centres = torch.randn(10, 3, 32, 32)
     for step in range(1, 101):
         labels = torch.randint(0, 10, (32,))
@@ -48,6 +50,8 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if decay:
+            decay.step()
         if step >= 50 and step % 10 == 0:
             path = os.path.join(folder, f"state_{step:04}.pt")
             state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
