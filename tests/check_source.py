@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 LINES_MAX = 600
-LINES_MAX_OF = {"tools/python/ckpt.py": 900}  # one file by design: people copy it
+LINES_MAX_OF = {"tools/python/ckpt.py": 910}  # one file by design: people copy it
 COLUMNS_MAX = 120
 
 # Which folders a folder's own headers and sources may include from. Program and tests see libraries by their public

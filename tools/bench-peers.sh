@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the folder of peers that `ckpt bench` compares with: a Python virtual environment with PyTorch, zipnn and
-# openzl, and states of a real training (about 550 MB; five minutes on two cores after the download).
+# openzl, and states of a real training (about 820 MB; ten minutes on two cores after the download).
 #
 #   tools/bench-peers.sh [FOLDER]      default build/peers
 set -euo pipefail
@@ -29,5 +29,8 @@ fi
 cp "$here/bench/peers.py" "$here/bench/train_mnist.py" "$folder/"
 if [ ! -f "$folder/state_0100.pt" ]; then
     "$folder/venv/bin/python" "$here/bench/train_pair.py" "$folder"
+fi
+if [ ! -f "$folder/decay_0100.pt" ]; then
+    "$folder/venv/bin/python" "$here/bench/train_pair.py" "$folder" --decay
 fi
 echo "peers are in $folder"

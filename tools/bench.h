@@ -99,6 +99,7 @@ void bench_state_keep(bench_state *state, const char *prefix); /* only tensors w
 void bench_state_to_bf16(bench_state *state);                  /* its f32 tensors, rounded */
 /* Has tools/bench-peers.sh made the states of a training? This is the last of them. */
 #define BENCH_STATE_LAST "state_0100.pt"
+#define BENCH_STATES_END "decay_0100.pt" /* what tools/bench-peers.sh makes last of all */
 bool bench_has_states(const bench *b);
 
 /* ---- bench_planes.c ---- */

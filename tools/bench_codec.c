@@ -142,25 +142,44 @@ out:
     return rc;
 }
 
-static int bench_pair(bench *b, const pair *p, ckpt_error *err)
+/* What the first file takes, and what the second adds. */
+static int pair_shares(double *first, double *second, bench *b, const char *reference, const char *current,
+                       ckpt_level level, ckpt_error *err)
 {
     int rc = 0;
     ckpt_store *store = NULL;
-    ckpt_save_result first, second;
+    ckpt_save_result saved;
+
+    TRY(bench_store_new(&store, b, "pair", err));
+    TRY(save_one(&saved, store, reference, level, err));
+    *first = share(&saved);
+    TRY(save_one(&saved, store, current, level, err));
+    *second = share(&saved);
+out:
+    ckpt_store_close(store);
+    return rc;
+}
+
+static int bench_pair(bench *b, const pair *p, ckpt_error *err)
+{
+    int rc = 0;
+    double first = 0, second = 0, first_max = 0, second_max = 0;
     char reference[FILE_PATH_MAX], current[FILE_PATH_MAX], bar[32], what[96];
 
     TRY(sample_path(reference, b, "trajectory", p->reference, err));
     TRY(sample_path(current, b, "trajectory", p->current, err));
-    TRY(bench_store_new(&store, b, "pair", err));
-    TRY(save_one(&first, store, reference, CKPT_LEVEL_DEFAULT, err));
-    TRY(save_one(&second, store, current, CKPT_LEVEL_DEFAULT, err));
+    TRY(pair_shares(&first, &second, b, reference, current, CKPT_LEVEL_DEFAULT, err));
+    TRY(pair_shares(&first_max, &second_max, b, reference, current, CKPT_LEVEL_MAX, err));
     snprintf(bar, sizeof bar, "<= %.3f", p->bar);
-    TRY(bench_row(b, p->what, "of raw", share(&second), "", -1, bar, err));
-    TRY(pair_peers(b, p, reference, current, share(&second), err));
+    TRY(bench_row(b, p->what, "of raw", second, "", -1, bar, err));
+    TRY(pair_peers(b, p, reference, current, second, err));
+    snprintf(what, sizeof what, "%s: at level max", p->what);
+    TRY(bench_row(b, what, "of raw", second_max, "", -1, bar, err));
     snprintf(what, sizeof what, "%s: reference as keyframe", p->what);
-    TRY(bench_row(b, what, "of raw", share(&first), "", -1, p->keyframe_bar, err));
+    TRY(bench_row(b, what, "of raw", first, "", -1, p->keyframe_bar, err));
+    snprintf(what, sizeof what, "%s: the same at level max", p->what);
+    TRY(bench_row(b, what, "of raw", first_max, "", -1, p->keyframe_bar, err));
 out:
-    ckpt_store_close(store);
     return rc;
 }
 
@@ -243,6 +262,7 @@ static int bench_wide(bench *b, ckpt_error *err)
 {
     static const char *const PAIR[] = {"state_0050.pt", "state_0100.pt"};
     static const char *const ROW[] = {"state_0080.pt", "state_0090.pt", "state_0100.pt"};
+    static const char *const DECAY[] = {"decay_0080.pt", "decay_0090.pt", "decay_0100.pt"};
     int rc = 0;
     bench wide = *b;
 
@@ -252,6 +272,8 @@ static int bench_wide(bench *b, ckpt_error *err)
                      "<= 0.697", err));
     TRY(bench_row_of(&wide, "89 MB, SGD 80, 90, 100 at level max: the third", ".", ROW, 3, CKPT_LEVEL_MAX, "<= 0.697",
                      err));
+    TRY(bench_row_of(&wide, "89 MB, the same at the end of a decay: the third", ".", DECAY, 3, CKPT_LEVEL_DEFAULT,
+                     "<= 0.697", err));
 out:
     return rc;
 }

@@ -95,5 +95,5 @@ bool bench_has_states(const bench *b)
 {
     char path[FILE_PATH_MAX];
 
-    return path_join(path, b->peers, BENCH_STATE_LAST, NULL) == 0 && access(path, R_OK) == 0;
+    return path_join(path, b->peers, BENCH_STATES_END, NULL) == 0 && access(path, R_OK) == 0;
 }

@@ -60,19 +60,8 @@ static CONTEXT_TARGET size_t sums_of_vectors(uint8_t *value, const uint8_t *plac
     return i;
 }
 
-static const context_kernel KERNEL = {.name = "avx2",
-                                      .numbers = kernel_numbers,
-                                      .elements = kernel_elements,
-                                      .places = kernel_places,
-                                      .sums = kernel_sums,
-                                      .translate = kernel_translate,
-                                      .most = kernel_most,
-                                      .growths = kernel_growths,
-                                      .grow = kernel_grow,
-                                      .predict = kernel_predict,
-                                      .approach = kernel_approach,
-                                      .values = kernel_values,
-                                      .join = kernel_join};
+static const context_kernel KERNEL = {
+    .name = "avx2", CONTEXT_KERNEL_SHARED, .translate = kernel_translate, .join = kernel_join};
 
 const context_kernel *context_kernel_avx2(void)
 {

@@ -185,19 +185,7 @@ static CONTEXT_TARGET void translate(uint8_t *to, const uint8_t *from, const uin
     kernel_translate(to + i, from + i, table, count - i);
 }
 
-static const context_kernel KERNEL = {.name = "avx512",
-                                      .numbers = kernel_numbers,
-                                      .elements = kernel_elements,
-                                      .places = kernel_places,
-                                      .sums = kernel_sums,
-                                      .translate = translate,
-                                      .most = kernel_most,
-                                      .growths = kernel_growths,
-                                      .grow = kernel_grow,
-                                      .predict = kernel_predict,
-                                      .approach = kernel_approach,
-                                      .values = kernel_values,
-                                      .join = join};
+static const context_kernel KERNEL = {.name = "avx512", CONTEXT_KERNEL_SHARED, .translate = translate, .join = join};
 
 const context_kernel *context_kernel_avx512(void)
 {

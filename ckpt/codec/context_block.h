@@ -422,4 +422,10 @@ static CONTEXT_TARGET void kernel_join(void *numbers, unsigned width, const cont
     }
 }
 
+/* Members of a context_kernel that are the same for all; sums calls the file's own sums_of_vectors. */
+#define CONTEXT_KERNEL_SHARED                                                                                          \
+    .numbers = kernel_numbers, .elements = kernel_elements, .places = kernel_places, .sums = kernel_sums,              \
+    .most = kernel_most, .growths = kernel_growths, .grow = kernel_grow, .predict = kernel_predict,                    \
+    .approach = kernel_approach, .values = kernel_values
+
 #endif

@@ -14,16 +14,5 @@ static size_t sums_of_vectors(uint8_t *value, const uint8_t *place, int row, con
     return 0;
 }
 
-const context_kernel CONTEXT_KERNEL_SCALAR = {.name = "scalar",
-                                              .numbers = kernel_numbers,
-                                              .elements = kernel_elements,
-                                              .places = kernel_places,
-                                              .sums = kernel_sums,
-                                              .translate = kernel_translate,
-                                              .most = kernel_most,
-                                              .growths = kernel_growths,
-                                              .grow = kernel_grow,
-                                              .predict = kernel_predict,
-                                              .approach = kernel_approach,
-                                              .values = kernel_values,
-                                              .join = kernel_join};
+const context_kernel CONTEXT_KERNEL_SCALAR = {
+    .name = "scalar", CONTEXT_KERNEL_SHARED, .translate = kernel_translate, .join = kernel_join};

@@ -9,8 +9,6 @@
 
 #define TARGET __attribute__((target("avx2,bmi2,popcnt")))
 
-enum { VECTOR_LANES = 8, VECTORS_MAX = RANS_LANES_MAX / VECTOR_LANES };
-
 /* For each set of lanes that want a word, in which order the next words go to the lanes: bits 4 l to 4 l + 3 are the
  * number of the word for lane l. */
 static TARGET inline __m256i words_order(unsigned wanting)
@@ -48,44 +46,11 @@ step(__m256i x, const unsigned char **in, unsigned char *symbol, const unsigned 
     return _mm256_blendv_epi8(x, _mm256_or_si256(_mm256_slli_epi32(x, 16), words), want);
 }
 
-static TARGET inline __attribute__((always_inline)) size_t decode(rans_decoder *d, unsigned char *symbol,
-                                                                  const unsigned char *table, size_t count,
-                                                                  const rans_slot *slots, const unsigned vectors)
-{
-    const unsigned lanes = vectors * VECTOR_LANES;
-    const unsigned char *in = d->in;
-    __m256i x[VECTORS_MAX];
-    size_t i = 0;
-
-    for (unsigned v = 0; v < vectors; v++)
-        x[v] = _mm256_load_si256((const __m256i *)d->state + v);
-    /* Each vector reads 16 bytes and uses at most all of them. */
-    for (; i + lanes <= count && (size_t)(d->end - in) >= 16 * (size_t)vectors; i += lanes)
-        for (unsigned v = 0; v < vectors; v++)
-            x[v] = step(x[v], &in, symbol + i + v * VECTOR_LANES, table + i + v * VECTOR_LANES, slots);
-    for (unsigned v = 0; v < vectors; v++)
-        _mm256_store_si256((__m256i *)d->state + v, x[v]);
-    d->in = in;
-    return i;
-}
-
-static TARGET void decode_avx2(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
-                               const rans_slot *slots)
-{
-    const size_t to_first = (d->lanes - d->lane) % d->lanes;
-    size_t done = to_first < count ? to_first : count;
-
-    rans_decode_scalar(d, symbol, table, done, slots); /* until the next symbol is that of the first lane */
-    if (d->lanes == RANS_LANES_MAX)
-        done += decode(d, symbol + done, table + done, count - done, slots, VECTORS_MAX);
-    else if (d->lanes == VECTOR_LANES)
-        done += decode(d, symbol + done, table + done, count - done, slots, 1);
-    rans_decode_scalar(d, symbol + done, table + done, count - done, slots);
-}
+#include "rans_vectors.h"
 
 rans_decode_fn *rans_decode_avx2(void)
 {
-    return cpu_has(CPU_AVX2) ? decode_avx2 : NULL;
+    return cpu_has(CPU_AVX2) ? decode_vectors : NULL;
 }
 
 #else

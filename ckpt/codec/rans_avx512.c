@@ -13,8 +13,6 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")))
 #define INLINE inline __attribute__((always_inline))
 
-enum { VECTOR_LANES = 8, VECTORS_MAX = RANS_LANES_MAX / VECTOR_LANES };
-
 static TARGET INLINE __m128i look_4(const rans_slot *slots, __m128i at)
 {
     const uint64_t low = (uint64_t)_mm_cvtsi128_si64(at), high = (uint64_t)_mm_extract_epi64(at, 1);
@@ -49,43 +47,11 @@ static TARGET INLINE __m256i step(__m256i x, const unsigned char **in, unsigned 
     return _mm256_mask_or_epi32(x, want, _mm256_slli_epi32(x, 16), _mm256_maskz_expand_epi32(want, words));
 }
 
-static TARGET INLINE size_t decode(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
-                                   const rans_slot *slots, const unsigned vectors)
-{
-    const unsigned lanes = vectors * VECTOR_LANES;
-    const unsigned char *in = d->in;
-    __m256i x[VECTORS_MAX];
-    size_t i = 0;
-
-    for (unsigned v = 0; v < vectors; v++)
-        x[v] = _mm256_load_si256((const __m256i *)d->state + v);
-    /* Each vector reads 16 bytes and uses at most all of them. */
-    for (; i + lanes <= count && (size_t)(d->end - in) >= 16 * (size_t)vectors; i += lanes)
-        for (unsigned v = 0; v < vectors; v++)
-            x[v] = step(x[v], &in, symbol + i + v * VECTOR_LANES, table + i + v * VECTOR_LANES, slots);
-    for (unsigned v = 0; v < vectors; v++)
-        _mm256_store_si256((__m256i *)d->state + v, x[v]);
-    d->in = in;
-    return i;
-}
-
-static TARGET void decode_avx512(rans_decoder *d, unsigned char *symbol, const unsigned char *table, size_t count,
-                                 const rans_slot *slots)
-{
-    const size_t to_first = (d->lanes - d->lane) % d->lanes;
-    size_t done = to_first < count ? to_first : count;
-
-    rans_decode_scalar(d, symbol, table, done, slots); /* until the next symbol is that of the first lane */
-    if (d->lanes == RANS_LANES_MAX)
-        done += decode(d, symbol + done, table + done, count - done, slots, VECTORS_MAX);
-    else if (d->lanes == VECTOR_LANES)
-        done += decode(d, symbol + done, table + done, count - done, slots, 1);
-    rans_decode_scalar(d, symbol + done, table + done, count - done, slots);
-}
+#include "rans_vectors.h"
 
 rans_decode_fn *rans_decode_avx512(void)
 {
-    return cpu_has(CPU_AVX512) ? decode_avx512 : NULL;
+    return cpu_has(CPU_AVX512) ? decode_vectors : NULL;
 }
 
 /* ---- Encoding ---- */

@@ -1,8 +1,9 @@
 """Trains ResNet-18 for CIFAR-10 at full width for 100 steps of 32 images and saves the state: the pair of `ckpt bench
 store`. The images are noise of the right shape: what the bench needs is a real optimizer's state of real size.
 
-    train_pair.py FOLDER [--decay]     writes FOLDER/state_0050.pt, _0060 ... _0100.pt, about 89 MB each; with --decay
-                                       the learning rate falls to 0 along a cosine, as at the end of a training
+    train_pair.py FOLDER             writes FOLDER/state_0050.pt, _0060 ... _0100.pt, about 89 MB each
+    train_pair.py FOLDER --decay     decay_0080.pt, _0090 and _0100 of a learning rate that falls to 0 along a cosine, as
+                                     at the end of a training
 """
 import os
 import sys
@@ -52,8 +53,8 @@ def main():
         optimizer.step()
         if decay:
             decay.step()
-        if step >= 50 and step % 10 == 0:
-            path = os.path.join(folder, f"state_{step:04}.pt")
+        if step >= (80 if decay else 50) and step % 10 == 0:
+            path = os.path.join(folder, f"{'decay' if decay else 'state'}_{step:04}.pt")
             state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
             torch.save(state, path + ".tmp")
             os.replace(path + ".tmp", path)

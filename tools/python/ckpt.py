@@ -40,8 +40,8 @@ import sys
 import threading
 import warnings
 
-__all__ = ["Error", "Checkpoint", "Restored", "Saved", "WriterStats", "init", "save", "load", "wait", "close", "log",
-           "find", "restore", "writer_stats"]  # and the numbers of errors below
+__all__ = ["Error", "Checkpoint", "Restored", "Saved", "WriterStats", "init", "ensure", "save", "load", "wait", "close",
+           "log", "find", "restore", "writer_stats"]  # and the numbers of errors below
 
 # ---- Errors ----
 
@@ -851,6 +851,17 @@ def init(dir="."):
     existed = ctypes.c_bool()
     _call("ckpt_store_init", ctypes.byref(existed), _c_path(dir, "dir"))
     return not existed.value
+
+
+def ensure(store=None):
+    """Makes a store, at `store` or here, unless save(store=store) would find one."""
+    try:
+        with _store(store):
+            pass
+    except Error as why:
+        if why.code != NOSTORE:
+            raise
+        init(store or ".")
 
 
 def log(store=None):

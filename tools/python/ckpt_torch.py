@@ -117,12 +117,7 @@ class Run:
         self.stopped = None  # the signal that came
         self._rng = None  # to be set when the first batch is about to be fetched
         self._before = {}
-        try:
-            ckpt.log(store)
-        except ckpt.Error as why:
-            if why.code != ckpt.NOSTORE:
-                raise
-            ckpt.init(store or ".")
+        ckpt.ensure(store)
         if signals and threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._on_signal) for number in signals}
 

@@ -34,7 +34,7 @@ class CheckpointCallback(transformers.TrainerCallback):
 
     def on_train_begin(self, args, state, control, **_):
         if state.is_world_process_zero:
-            _store_make(self.store)
+            ckpt.ensure(self.store)
 
     def on_save(self, args, state, control, **_):
         if not state.is_world_process_zero:
@@ -75,15 +75,6 @@ def latest_checkpoint(output_dir, name="latest", store=None):
             os.rename(target, aside)
         os.rename(source, target)
     return target
-
-
-def _store_make(store):
-    try:
-        ckpt.log(store)
-    except ckpt.Error as why:
-        if why.code != ckpt.NOSTORE:
-            raise
-        ckpt.init(store or ".")
 
 
 def _folder_meta(folder):
